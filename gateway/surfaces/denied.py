@@ -1,0 +1,67 @@
+"""What is refused on purpose: every family of operations without a surface, each with its reason.
+
+A test compares the table and this list with the installed `openai` package: an operation in neither fails there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_UNSERVED = "its objects have no owners in this gateway, so a shared key would show them to everybody"
+_STATELESS = "this surface is not served; use /v1/responses"
+_DIRECT = "it connects the end device straight to the service, past every check"
+_OPERATOR = "it belongs to the operator of the shared key"
+_GONE = "the service has shut it down"
+
+FAMILIES: Final[dict[str, str]] = {
+    "agents": _UNSERVED,
+    "assistants": _GONE,
+    "audio": _STATELESS,
+    "batches": _UNSERVED,
+    "chat": _STATELESS,
+    "chatkit": _DIRECT,
+    "completions": _STATELESS,
+    "containers": _UNSERVED,
+    "content_provenance_checks": _STATELESS,
+    "decisions": _STATELESS,
+    "embeddings": _STATELESS,
+    "evals": _GONE,
+    "files": _UNSERVED,
+    "fine_tuning": _UNSERVED,
+    "images": _STATELESS,
+    "live": _DIRECT,
+    "moderations": _STATELESS,
+    "organization": _OPERATOR,
+    "projects": _OPERATOR,
+    "prompts": _GONE,
+    "realtime": _DIRECT,
+    "safety": _OPERATOR,
+    "skills": _UNSERVED,
+    "threads": _GONE,
+    "uploads": _UNSERVED,
+    "vaults": _UNSERVED,
+    "vector_stores": _UNSERVED,
+    "videos": _GONE,
+    "webhook_endpoints": _OPERATOR,
+    "webhook_event_types": _OPERATOR,
+}
+"""By the first segment below `/v1`."""
+
+OPERATIONS: Final[dict[tuple[str, str], str]] = {
+    ("DELETE", "/models/{model}"): "fine-tuned models have no owners in this gateway",
+}
+"""Single operations of families that are served otherwise."""
+
+
+def reason_for(method: str, path: str) -> str:
+    """Why `method` on the raw path is refused on purpose, or nothing where the path is simply unknown."""
+    segments = path.split("/")
+    if len(segments) < 3 or segments[1] != "v1":
+        return ""
+    if segments[2] in FAMILIES:
+        return FAMILIES[segments[2]]
+    for (denied_method, template), reason in OPERATIONS.items():
+        parts = template.split("/")
+        if method == denied_method and len(parts) == len(segments) - 1 and parts[1] == segments[2]:
+            return reason
+    return ""

@@ -1,0 +1,233 @@
+"""Items, their content, and tools: where IDs stand in each type, for requests, answers and events alike.
+
+Source: the `openai` package's `ResponseInputItemParam`, `ResponseOutputItem`, `ResponseItem`, `ConversationItem` and
+`ToolParam` unions, and what recorded traffic shows beyond them (`vector_store_id` in file search results).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from gateway.names import Kind
+from gateway.surfaces.spec import (
+    BLOB,
+    LABEL,
+    MEDIA,
+    PLAIN,
+    REPLAYED,
+    SPEECH,
+    USER,
+    Each,
+    Either,
+    Id,
+    Obj,
+    Role,
+    Spec,
+    Typed,
+)
+
+_OWN: Final = Id(Kind.ITEM, Role.OWN)
+_REFERENCE: Final = Id(Kind.ITEM, Role.REF)
+_FILE: Final = Id(Kind.FILE, Role.REF)
+_FILES: Final = Each(_FILE)
+_CITED_FILE: Final = Id(Kind.FILE, Role.MADE)
+_CONTAINER: Final = Id(Kind.CONTAINER, Role.REF)
+_USED_CONTAINER: Final = Id(Kind.CONTAINER, Role.MADE)
+
+# `created_by` is not here: whoever it names is the service's to tell and ours to make inert.
+_ITEM_FIELDS: Final[dict[str, Spec]] = {
+    "id": _OWN,
+    "type": PLAIN,
+    "status": PLAIN,
+    "call_id": PLAIN,
+    "caller": Obj({"type": PLAIN, "caller_id": PLAIN}),
+    "name": USER,
+    "namespace": USER,
+    "agent": USER,
+}
+
+
+def _item(payload: tuple[str, ...] | None = None, **fields: Spec) -> Obj:
+    return Obj({**_ITEM_FIELDS, **fields}, payload=payload)
+
+
+ANNOTATION: Final = Typed(
+    {
+        "file_citation": Obj({"file_id": _CITED_FILE, "filename": LABEL}),
+        "container_file_citation": Obj(
+            {"container_id": _USED_CONTAINER, "file_id": Id(Kind.CONTAINER_FILE, Role.MADE), "filename": LABEL}
+        ),
+        "file_path": Obj({"file_id": _CITED_FILE}),
+        "url_citation": Obj({"url": USER, "title": USER}),
+    },
+    other=Obj({}),
+)
+
+CONTENT: Final = Typed(
+    {
+        "input_text": Obj({"text": USER}),
+        "text": Obj({"text": USER}),
+        "output_text": Obj({"text": SPEECH, "annotations": Each(ANNOTATION), "logprobs": SPEECH}),
+        "refusal": Obj({"refusal": SPEECH}),
+        "summary_text": Obj({"text": SPEECH}),
+        "reasoning_text": Obj({"text": SPEECH}),
+        "input_image": Obj({"file_id": _FILE, "image_url": MEDIA}),
+        "computer_screenshot": Obj({"file_id": _FILE, "image_url": MEDIA}),
+        "input_file": Obj({"file_id": _FILE, "file_data": MEDIA, "file_url": USER, "filename": USER}),
+        "input_audio": Obj({"input_audio": MEDIA}),
+        "output_audio": Obj({"data": MEDIA, "transcript": SPEECH}),
+        "encrypted_content": Obj({"encrypted_content": BLOB}),
+    },
+    other=Obj({"text": USER}),
+)
+
+_OUTPUT: Final = Either(USER, Each(CONTENT))
+
+_NETWORK: Final = Obj({"allowed_domains": USER, "domain_secrets": USER})
+
+_SKILL: Final = Typed(
+    {
+        "skill_reference": Obj({"skill_id": Id(Kind.SKILL, Role.REF), "version": PLAIN}),
+        "inline": Obj({"name": USER, "description": USER, "source": USER}),
+    },
+    other=Obj({}),
+)
+
+_TOOLS: Final[dict[str, Obj]] = {
+    "function": Obj({"name": USER, "description": USER, "parameters": USER, "output_schema": USER}),
+    "custom": Obj({"name": USER, "description": USER, "format": USER}),
+    "file_search": Obj({"vector_store_ids": Each(Id(Kind.VECTOR_STORE, Role.REF)), "filters": USER}),
+    "web_search": Obj({"user_location": USER, "filters": USER}),
+    "mcp": Obj(
+        {
+            "tunnel_id": Id(Kind.TUNNEL, Role.REF),
+            "connector_id": PLAIN,
+            "server_label": USER,
+            "server_url": USER,
+            "server_description": USER,
+            "authorization": USER,
+            "headers": USER,
+            "allowed_tools": USER,
+            "require_approval": USER,
+        }
+    ),
+    "code_interpreter": Obj({"container": Either(_CONTAINER, Obj({"file_ids": _FILES, "network_policy": _NETWORK}))}),
+    "image_generation": Obj({"input_image_mask": Obj({"file_id": _FILE, "image_url": MEDIA})}),
+    "shell": Obj(
+        {
+            "environment": Typed(
+                {
+                    "container_auto": Obj({"file_ids": _FILES, "skills": Each(_SKILL), "network_policy": _NETWORK}),
+                    "container_reference": Obj({"container_id": _CONTAINER}),
+                    "local": Obj({"skills": USER}),
+                },
+                other=Obj({}),
+            )
+        }
+    ),
+    "tool_search": Obj({"description": USER, "parameters": USER}),
+}
+
+_NESTED_TOOL: Final = Typed(_TOOLS, other=Obj({}))
+
+TOOL: Final = Typed(
+    {**_TOOLS, "namespace": Obj({"name": USER, "description": USER, "tools": Each(_NESTED_TOOL)})}, other=Obj({})
+)
+
+_MESSAGE: Final = _item(role=PLAIN, content=_OUTPUT)
+
+ITEMS: Final[dict[str, Obj]] = {
+    "message": _MESSAGE,
+    "file_search_call": _item(
+        queries=SPEECH,
+        results=Each(
+            Obj(
+                {
+                    "file_id": _CITED_FILE,
+                    "vector_store_id": Id(Kind.VECTOR_STORE, Role.MADE),
+                    "filename": LABEL,
+                    "attributes": USER,
+                    "text": USER,
+                }
+            )
+        ),
+    ),
+    "function_call": _item(arguments=SPEECH),
+    "function_call_output": _item(output=_OUTPUT),
+    "custom_tool_call": _item(input=SPEECH),
+    "custom_tool_call_output": _item(output=_OUTPUT),
+    "web_search_call": _item(action=SPEECH),
+    "computer_call": _item(
+        action=SPEECH, actions=SPEECH, pending_safety_checks=Each(Obj({"id": PLAIN, "message": SPEECH}))
+    ),
+    "computer_call_output": _item(
+        output=Obj({"file_id": _FILE, "image_url": MEDIA}),
+        acknowledged_safety_checks=Each(Obj({"id": PLAIN, "message": SPEECH})),
+    ),
+    "reasoning": _item(("encrypted_content",), summary=Each(CONTENT), content=Each(CONTENT), encrypted_content=BLOB),
+    "compaction": _item(("encrypted_content",), encrypted_content=BLOB),
+    "compaction_trigger": _item(),
+    "image_generation_call": _item(("result",), result=MEDIA, revised_prompt=SPEECH, prompt=SPEECH),
+    "code_interpreter_call": _item(
+        code=REPLAYED,
+        container_id=_USED_CONTAINER,
+        outputs=Each(Typed({"logs": Obj({"logs": REPLAYED}), "image": Obj({"url": LABEL})}, other=Obj({}))),
+    ),
+    "local_shell_call": _item(action=SPEECH),
+    # Its `id` is the call's: the service's own for some clients, the `call_…` token for others.
+    "local_shell_call_output": _item(id=Id(Kind.ITEM, Role.OWN, passes="call_"), output=USER),
+    "shell_call": _item(
+        action=REPLAYED, environment=Obj({"type": PLAIN, "container_id": _USED_CONTAINER, "skills": USER})
+    ),
+    "shell_call_output": _item(output=REPLAYED),
+    "apply_patch_call": _item(operation=SPEECH),
+    "apply_patch_call_output": _item(output=USER),
+    "tool_search_call": _item(arguments=SPEECH, execution=PLAIN),
+    "tool_search_output": _item(tools=Each(TOOL), execution=PLAIN),
+    "additional_tools": _item(role=PLAIN, tools=Each(TOOL)),
+    "configuration_update": _item(text=Obj({"format": USER}), tools=Each(TOOL)),
+    "mcp_list_tools": _item(server_label=USER, tools=USER, error=USER),
+    "mcp_approval_request": _item(server_label=USER, arguments=SPEECH),
+    "mcp_approval_response": _item(approval_request_id=_REFERENCE, reason=USER),
+    "mcp_call": _item(server_label=USER, arguments=SPEECH, output=USER, error=USER, approval_request_id=_REFERENCE),
+    "program": _item(code=SPEECH, fingerprint=BLOB),
+    "program_output": _item(result=USER, output=_OUTPUT),
+    "agent_message": _item(author=USER, recipient=USER, content=_OUTPUT),
+    "multi_agent_call": _item(arguments=SPEECH, action=PLAIN),
+    "multi_agent_call_output": _item(output=_OUTPUT, action=PLAIN),
+    "item_reference": Obj({"id": _OWN, "type": PLAIN}, payload=()),
+}
+
+ITEM: Final = Typed(
+    ITEMS,
+    other=_item(content=_OUTPUT, text=USER, arguments=SPEECH, output=_OUTPUT),
+    # Without a type it is a message (told by its content) or, the type being optional there, an item reference.
+    absent=replace(_MESSAGE, payload=("content",)),
+)
+
+ITEM_LIST: Final = Obj({"object": PLAIN, "data": Each(ITEM), "first_id": _REFERENCE, "last_id": _REFERENCE})
+
+
+def echoed(spec: Spec) -> Spec:
+    """The same places where the service only repeats what was sent: nothing in them is minted."""
+    match spec:
+        case Id():
+            return replace(spec, role=Role.REF)
+        case Each():
+            return Each(echoed(spec.of))
+        case Obj():
+            return replace(spec, fields={key: echoed(of) for key, of in spec.fields.items()}, rest=echoed(spec.rest))
+        case Typed():
+            table = {
+                key: replace(of, fields={k: echoed(v) for k, v in of.fields.items()}) for key, of in spec.table.items()
+            }
+            other = replace(spec.other, fields={k: echoed(v) for k, v in spec.other.fields.items()})
+            return Typed(table, other, spec.absent, spec.key)
+        case Either():
+            return Either(echoed(spec.text), echoed(spec.structure))
+        case _:
+            return spec
+
+
+ECHOED_ITEM: Final = echoed(ITEM)

@@ -1,0 +1,144 @@
+"""The language of the table: what stands where in a request or an answer. Data only; `gateway/rewrite` reads it.
+
+One description serves both directions. Inbound it says which strings must be opaque IDs and which subtrees are the
+user's; outbound it says where the service itself writes an ID, where it echoes one, and where a user or a model speaks.
+What no spec describes is `UNKNOWN`, and the shape rules of `gateway/rewrite` cover it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+from gateway.errors import Missing
+from gateway.names import Kind
+
+
+class Role(Enum):
+    """Why an ID stands at a place.
+
+    | role | inbound | outbound |
+    |---|---|---|
+    | OWN  | an item's own `id`: opened, or dropped where the item carries its payload, or not-found | minted |
+    | REF  | a reference: opened or not-found | restored if this request sent it, else referenced |
+    | MADE | inside a replayed output item: opened or not-found, also for kinds without a surface | minted |
+    | SOFT | opened, or removed | restored or referenced |
+    """
+
+    OWN = "own"
+    REF = "ref"
+    MADE = "made"
+    SOFT = "soft"
+
+
+@dataclass(frozen=True, slots=True)
+class Id:
+    """One ID. `missing` is OpenAI's answer where it does not open (None: the kind's own, `surfaces/missing.py`)."""
+
+    kind: Kind
+    role: Role
+    missing: Missing | None = None
+    passes: str = ""
+    """A prefix of correlation tokens that this place also takes, unchanged (`call_`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A subtree that the user or a third party wrote: text, arguments, metadata, schemas. Passes untouched inbound;
+    outbound only raw IDs that this request has touched are replaced in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """A string in which the model speaks. Like `User`; with `restore`, opaque IDs of the same owner that stand in a
+    replayed string (code, logs, file names) become raw again inbound."""
+
+    restore: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A file name or address that the service gives (`cfile_….png`): outbound by the shape rules like `UNKNOWN`,
+    inbound the same owner's opaque IDs in it become raw again, like `REPLAYED`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A known value that is no ID of the service and is exempt from the shape: enumerations, `call_id`, `stream_id`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hashed:
+    """A token of one upstream name space, replaced by an HMAC and restored when echoed. `scope` names what it is bound
+    to besides the tenant: `tenant` or `principal`."""
+
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A replay blob (`encrypted_content`): suffixed outbound, checked and stripped inbound; exempt from the shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """Base64 media, `obfuscation`, data URLs: exempt from the shape, never from touched IDs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nothing is known: a whole string of raw shape is refused inbound and made inert outbound, at any depth."""
+
+
+USER: Final = User()
+SPEECH: Final = Speech()
+REPLAYED: Final = Speech(restore=True)
+LABEL: Final = Label()
+PLAIN: Final = Plain()
+BLOB: Final = Blob()
+MEDIA: Final = Media()
+UNKNOWN: Final = Unknown()
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """Every element of an array. A value that is no array is taken as `UNKNOWN`."""
+
+    of: Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Obj:
+    """An object. Keys without a spec are `rest`. `payload` names the keys of which one (not null) makes an item whole:
+    with none of them, an `Id` of role OWN in it is a pure reference. None: the item always carries its payload."""
+
+    fields: Mapping[str, Spec]
+    rest: Spec = UNKNOWN
+    payload: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", MappingProxyType(dict(self.fields)))
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """An object told by its `key` member. An unknown tag takes `other`; no tag takes `absent` (None: `other`)."""
+
+    table: Mapping[str, Obj]
+    other: Obj
+    absent: Obj | None = None
+    key: str = "type"
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """A string of one spec, or a structure of another: `conversation` as `"conv_…"` or `{"id": "conv_…"}`."""
+
+    text: Spec
+    structure: Spec = field(default_factory=Unknown)
+
+
+Spec = Id | User | Speech | Label | Plain | Hashed | Blob | Media | Unknown | Each | Obj | Typed | Either
