@@ -1,0 +1,182 @@
+"""One upstream answer: its head, and its body as pieces in the order and moment in which they arrived."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Protocol, Self
+
+from gateway.upstreams.failures import Reason, UpstreamBadAnswer, UpstreamError
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+class BodySource(Protocol):
+    """What an answer needs of the connection that fills it."""
+
+    def hold_back(self) -> None:
+        """Stop reading from the network, and the clock of silence with it."""
+
+    def go_on(self) -> None:
+        """Read again."""
+
+    def abort(self) -> None:
+        """Close the connection at once. It is never used again."""
+
+
+class BodySink(Protocol):
+    """Takes a body straight from the transport's callback: the cheapest way for streams of small events.
+
+    Neither method may raise or block. A sink that is full calls `answer.hold_back()`, and later `answer.go_on()`; one piece
+    that was read already may still come.
+    """
+
+    def body_piece(self, piece: bytes) -> None:
+        """The next bytes of the body, as they came in."""
+
+    def body_end(self, failure: UpstreamError | None) -> None:
+        """Called once, last: None if the body is complete."""
+
+
+class UpstreamAnswer:
+    """Status, headers (names in lower case) and body of an answer whose head has arrived.
+
+    Read the body once: by `async for`, by `read`, or by `push_to`. A piece is what one read of the network brought,
+    without the transfer coding. Use it in `async with`: leaving early closes the connection, and a body that came to
+    its end has given the connection back already. A failure is raised after the pieces before it.
+    """
+
+    __slots__ = (
+        "_buffered",
+        "_ended",
+        "_failure",
+        "_held",
+        "_max_buffered",
+        "_pieces",
+        "_sink",
+        "_source",
+        "_waiter",
+        "headers",
+        "status",
+    )
+
+    def __init__(self, status: int, headers: Headers, source: BodySource, max_buffered_bytes: int) -> None:
+        self.status = status
+        self.headers = headers
+        self._source = source
+        self._max_buffered = max_buffered_bytes
+        self._pieces: deque[bytes] = deque()
+        self._buffered = 0
+        self._held = False
+        self._ended = False
+        self._failure: UpstreamError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._sink: BodySink | None = None
+
+    def header(self, name: bytes) -> bytes | None:
+        """The first value of `name` (lower case), or None."""
+        return next((value for known, value in self.headers if known == name), None)
+
+    # --- the reader's side
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._pieces:
+            if self._failure is not None:
+                raise self._failure
+            if self._ended:
+                raise StopAsyncIteration
+            await self._wait()
+        piece = self._pieces.popleft()
+        self._buffered -= len(piece)
+        if self._held and self._buffered * 2 <= self._max_buffered:
+            self.go_on()
+        return piece
+
+    async def read(self, max_bytes: int) -> bytes:
+        """The whole rest of the body; if longer than `max_bytes`, UpstreamBadAnswer(TOO_LARGE) and the connection closed."""
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in self:
+            size += len(piece)
+            if size > max_bytes:
+                self.abort()
+                raise UpstreamBadAnswer(Reason.TOO_LARGE)
+            pieces.append(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def push_to(self, sink: BodySink) -> None:
+        """Hand what has arrived, and from now on every piece in the moment of its arrival, to `sink`."""
+        self._sink = sink
+        while self._pieces:
+            sink.body_piece(self._pieces.popleft())
+        self._buffered = 0
+        if self._ended:
+            sink.body_end(self._failure)
+        elif self._held:
+            self.go_on()
+
+    def hold_back(self) -> None:
+        """Read no more from the upstream until `go_on`."""
+        if not self._ended and not self._held:
+            self._held = True
+            self._source.hold_back()
+
+    def go_on(self) -> None:
+        """Read on after `hold_back`."""
+        if self._held:
+            self._held = False
+            if not self._ended:
+                self._source.go_on()
+
+    def abort(self) -> None:
+        """Drop the rest: closes the connection unless the body is complete. May be called at any time, repeatedly."""
+        if not self._ended:
+            self._source.abort()
+            self.end(UpstreamBadAnswer(Reason.TRUNCATED))
+
+    async def aclose(self) -> None:
+        """The same as `abort`, for callers that close asynchronously."""
+        self.abort()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.abort()
+
+    async def _wait(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        except asyncio.CancelledError:
+            self.abort()
+            raise
+        finally:
+            self._waiter = None
+
+    # --- the connection's side
+
+    def feed(self, piece: bytes) -> None:
+        """Take the next bytes of the body from the connection."""
+        if self._sink is not None:
+            self._sink.body_piece(piece)
+            return
+        self._pieces.append(piece)
+        self._buffered += len(piece)
+        if self._buffered > self._max_buffered:
+            self.hold_back()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def end(self, failure: UpstreamError | None) -> None:
+        """Take the end of the body from the connection, once."""
+        self._ended = True
+        self._held = False
+        self._failure = failure
+        if self._sink is not None:
+            self._sink.body_end(failure)
+        elif self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
