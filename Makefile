@@ -11,7 +11,7 @@ JOBS ?= 2
 
 BIN := .venv/bin
 # An environment is made without pip and filled by the calling Python's, so that Debian's bare python3 does too.
-VENV = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Coatcheck needs Python 3.11 or newer, not " + sys.version.split()[0])' \
+VENV = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Coatcheck needs Python 3.11 or newer, not " + sys.version.split()[0] + "; name one with PYTHON=…")' \
 	&& { test -x $(1)/bin/python || $(PYTHON) -m venv --without-pip $(1); }
 INSTALL = $(PYTHON) -m pip --python $(1)/bin/python --disable-pip-version-check install --quiet --require-hashes
 LOCK = $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-annotate --no-header \
