@@ -1,0 +1,52 @@
+"""Bytes for hashing, and fixed-width base62 with one spelling."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+_PAIRS: Final = tuple(high + low for high in ALPHABET for low in ALPHABET)
+_PAIR_VALUES: Final = {pair: value for value, pair in enumerate(_PAIRS)}
+# Two digits a step: half the divisions of a big integer, and a table of 3,844 strings.
+_PAIR_BASE: Final = len(_PAIRS)
+
+
+def lp(*parts: bytes | str) -> bytes:
+    """Each part as its length (4 bytes, big-endian) and its bytes, so that no two lists of parts give the same bytes.
+
+    Text is UTF-8. A lone surrogate, which JSON can carry, is encoded like any other code point instead of raising.
+    """
+    out = []
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        out.append(len(data).to_bytes(4, "big"))
+        out.append(data)
+    return b"".join(out)
+
+
+def base62(data: bytes, width: int) -> str:
+    """`data` as a big-endian number in exactly `width` digits of `ALPHABET`; ValueError if odd or too narrow."""
+    number = int.from_bytes(data, "big")
+    pairs = []
+    for _ in range(width // 2):
+        number, pair = divmod(number, _PAIR_BASE)
+        pairs.append(_PAIRS[pair])
+    if number or width % 2:
+        raise ValueError("base62 needs an even width that holds the number")
+    pairs.reverse()
+    return "".join(pairs)
+
+
+def unbase62(text: str, size: int) -> bytes | None:
+    """The `size` bytes that `base62` writes as `text`; None for any other character or a number beyond `size` bytes.
+
+    At a given width the digits of a number are unique, so each value has one spelling.
+    """
+    number = 0
+    try:
+        for start in range(0, len(text), 2):
+            number = number * _PAIR_BASE + _PAIR_VALUES[text[start : start + 2]]
+        return number.to_bytes(size, "big")
+    except (KeyError, OverflowError):
+        return None

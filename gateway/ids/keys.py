@@ -1,0 +1,221 @@
+"""The key hierarchy: one root key wraps random keys, and HKDF-SHA256 (RFC 5869) derives from each what it is used for.
+
+    root ── deployment secret ─→ K_tag (by version), K_own, pepper, K_erasures
+       └─── per tenant: identity ─→ K_prf K_inert K_token      its version is the ID epoch; changed in emergencies only
+                        storage  ─→ K_rec K_cap                rotates freely
+    audit root ──────── audit    ─→ K_aud K_seal signing seed  rotates freely; the only root key that the console gets
+
+A wrapped key is bound to what it is for (`context`), so it opens in no other tenant, purpose or version.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, Generic, Protocol, TypeVar
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from gateway.ids.encoding import lp
+from gateway.names import TenantId
+
+KEY_BYTES: Final = 32
+NONCE_BYTES: Final = 12
+MAX_EPOCH: Final = 15
+_FINGERPRINT_BYTES: Final = 4
+_WRAP_VERSION: Final = b"\x01"
+
+
+class KeyRefused(Exception):
+    """A wrapped key does not open: another root key, another context, or changed bytes."""
+
+
+class RootKey(Protocol):
+    """What wraps keys: a local key, a KMS or a transit service. `nonce` is 12 random bytes, for those that need one."""
+
+    def wrap(self, context: bytes, key: bytes, nonce: bytes) -> bytes: ...
+
+    def unwrap(self, context: bytes, blob: bytes) -> bytes:
+        """The wrapped bytes. Raises KeyRefused."""
+        ...
+
+
+class LocalRoot:
+    """A root key of 32 bytes from a file or the environment.
+
+    `version ‖ the key's fingerprint[4] ‖ nonce[12] ‖ AES-256-GCM-SIV(key, AAD = lp(context, all before the nonce))`.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) != KEY_BYTES:
+            raise ValueError("a root key has 32 bytes")
+        self._key = derive(key, "root wrap")
+        self._audit = derive(key, "audit root")
+        self._head = _WRAP_VERSION + derive(key, "root fingerprint")[:_FINGERPRINT_BYTES]
+
+    def audit_root(self) -> LocalRoot:
+        """The second root key, where none is given: it opens audit keys and tells nothing about this one."""
+        return LocalRoot(self._audit)
+
+    def wrap(self, context: bytes, key: bytes, nonce: bytes) -> bytes:
+        return self._head + nonce + AESGCMSIV(self._key).encrypt(nonce, key, lp(context, self._head))
+
+    def unwrap(self, context: bytes, blob: bytes) -> bytes:
+        head, rest = blob[: len(self._head)], blob[len(self._head) :]
+        if head != self._head:
+            raise KeyRefused("wrapped under another root key")
+        try:
+            return AESGCMSIV(self._key).decrypt(rest[:NONCE_BYTES], rest[NONCE_BYTES:], lp(context, head))
+        except (InvalidTag, ValueError) as error:
+            raise KeyRefused("the wrapped key was changed or belongs elsewhere") from error
+
+
+class Purpose(StrEnum):
+    """The three independent keys of a tenant."""
+
+    IDENTITY = "identity"
+    STORAGE = "storage"
+    AUDIT = "audit"
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityKeys:
+    """Behind a tenant's IDs (`form.py`) and tokens (`tokens.py`)."""
+
+    prf: bytes = field(repr=False)
+    inert: bytes = field(repr=False)
+    token: bytes = field(repr=False)
+
+    @classmethod
+    def derive(cls, key: bytes) -> IdentityKeys:
+        return cls(derive(key, "prf"), derive(key, "inert"), derive(key, "token"))
+
+
+@dataclass(frozen=True, slots=True)
+class StorageKeys:
+    """Behind a tenant's records (`stores/records.py`) and replay blobs (`blobs.py`)."""
+
+    rec: bytes = field(repr=False)
+    cap: bytes = field(repr=False)
+
+    @classmethod
+    def derive(cls, key: bytes) -> StorageKeys:
+        return cls(derive(key, "rec"), derive(key, "cap"))
+
+
+@dataclass(frozen=True, slots=True)
+class AuditKeys:
+    """Behind a tenant's log: `aud` for the chain, `seal` for personal fields, `seed` of the Ed25519 signing key."""
+
+    aud: bytes = field(repr=False)
+    seal: bytes = field(repr=False)
+    seed: bytes = field(repr=False)
+
+    @classmethod
+    def derive(cls, key: bytes) -> AuditKeys:
+        return cls(derive(key, "aud"), derive(key, "seal"), derive(key, "sign"))
+
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, slots=True)
+class Versions(Generic[K]):
+    """Keys of one purpose. New things use `current`; things that state an older version still open."""
+
+    keys: Mapping[int, K]
+    current: int
+
+    def __post_init__(self) -> None:
+        if self.current not in self.keys:
+            raise ValueError("the current version has a key")
+
+    @property
+    def newest(self) -> K:
+        return self.keys[self.current]
+
+
+@dataclass(frozen=True, slots=True)
+class TenantKeys:
+    """Everything derived from a tenant's wrapped keys. Versions are 1 to 255, of identity 1 to 15."""
+
+    tenant: TenantId
+    identity: Versions[IdentityKeys]
+    storage: Versions[StorageKeys]
+    audit: Versions[AuditKeys]
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentKeys:
+    """What every tenant shares: who the deployment is, and the keys that are no tenant's."""
+
+    deployment: str
+    """16 hex digits, random."""
+    tag: Versions[bytes]
+    own: bytes = field(repr=False)
+    pepper: bytes = field(repr=False)
+    erasures: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentSecret:
+    """What is wrapped and stored for a deployment. `tag_key` is apart from `secret`: it is retired alone."""
+
+    deployment: bytes
+    """8 random bytes."""
+    secret: bytes = field(repr=False)
+    tag_version: int
+    tag_key: bytes = field(repr=False)
+
+    def pack(self) -> bytes:
+        """73 bytes: deployment[8] ‖ secret[32] ‖ tag version[1] ‖ tag key[32]."""
+        return self.deployment + self.secret + bytes([self.tag_version]) + self.tag_key
+
+    @classmethod
+    def unpack(cls, data: bytes) -> DeploymentSecret:
+        """Raises KeyRefused for another length or a version beyond 15."""
+        if len(data) != 8 + KEY_BYTES + 1 + KEY_BYTES or data[40] > MAX_EPOCH:
+            raise KeyRefused("not a deployment secret")
+        return cls(data[:8], data[8:40], data[40], data[41:])
+
+    def retire_tag(self, tag_key: bytes) -> DeploymentSecret:
+        """Emergency: every ID minted so far stops verifying. `tag_key`: 32 random bytes. ValueError past version 15."""
+        if self.tag_version >= MAX_EPOCH:
+            raise ValueError("tag-key versions end at 15")
+        return DeploymentSecret(self.deployment, self.secret, self.tag_version + 1, tag_key)
+
+    def keys(self) -> DeploymentKeys:
+        return DeploymentKeys(
+            self.deployment.hex(),
+            Versions({self.tag_version: derive(self.tag_key, "tag")}, self.tag_version),
+            derive(self.secret, "own"),
+            derive(self.secret, "pepper"),
+            derive(self.secret, "erasures"),
+        )
+
+
+def derive(key: bytes, purpose: str) -> bytes:
+    """32 bytes by HKDF-SHA256 (RFC 5869), no salt, `purpose` in the info."""
+    return HKDF(SHA256(), KEY_BYTES, None, b"coatcheck " + purpose.encode()).derive(key)
+
+
+def key_context(deployment: str, tenant: TenantId, purpose: Purpose, version: int) -> bytes:
+    """What a tenant's wrapped key is bound to."""
+    return lp("coatcheck tenant key", deployment, tenant, purpose.value, bytes([version]))
+
+
+DEPLOYMENT_CONTEXT: Final = lp("coatcheck deployment secret")
+
+
+def rewrap(old: RootKey, new: RootKey, context: bytes, blob: bytes, nonce: bytes) -> bytes:
+    """Root rotation: the same key under another root key, so that no ID, record or log changes. Raises KeyRefused."""
+    key = old.unwrap(context, blob)
+    wrapped = new.wrap(context, key, nonce)
+    if not hmac.compare_digest(new.unwrap(context, wrapped), key):
+        raise KeyRefused("the new root key does not give back what it wrapped")
+    return wrapped
