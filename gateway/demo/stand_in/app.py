@@ -1,0 +1,134 @@
+"""The stand-in as an ASGI app: the table of its routes, the key check, and the control door under /_stand_in.
+
+Plain ASGI without a framework between, because the faults need the server's own connection.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from gateway.demo.stand_in import control, conversations, failures, responses
+from gateway.demo.stand_in.answers import Answer, Request, query_of, script_in
+from gateway.demo.stand_in.exchange import Exchange, Receive, Send
+from gateway.demo.stand_in.provider import Options, Provider, Received
+from gateway.demo.stand_in.scripts import Script, parse
+
+Endpoint = Callable[[Provider, Request], Answer]
+
+ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
+    ("POST", "/v1/responses", responses.create),
+    ("POST", "/v1/responses/compact", responses.compact),
+    ("POST", "/v1/responses/input_tokens", responses.input_tokens),
+    ("GET", "/v1/responses/{}", responses.retrieve),
+    ("DELETE", "/v1/responses/{}", responses.delete),
+    ("POST", "/v1/responses/{}/cancel", responses.cancel),
+    ("GET", "/v1/responses/{}/input_items", responses.input_items),
+    ("POST", "/v1/conversations", conversations.create),
+    ("GET", "/v1/conversations/{}", conversations.retrieve),
+    ("POST", "/v1/conversations/{}", conversations.update),
+    ("DELETE", "/v1/conversations/{}", conversations.delete),
+    ("GET", "/v1/conversations/{}/items", conversations.list_items),
+    ("POST", "/v1/conversations/{}/items", conversations.create_items),
+    ("GET", "/v1/conversations/{}/items/{}", conversations.retrieve_item),
+    ("DELETE", "/v1/conversations/{}/items/{}", conversations.delete_item),
+    ("GET", "/v1/models", conversations.list_models),
+    ("GET", "/v1/models/{}", conversations.retrieve_model),
+)
+"""Method, path with `{}` for an ID, endpoint. Literal paths stand before those that an ID could match."""
+
+_MATCHERS = tuple(
+    (method, re.compile(path.replace("{}", "([^/]+)") + "/?"), endpoint) for method, path, endpoint in ROUTES
+)
+
+
+class StandIn:
+    """The ASGI app. `state.provider` is the door for tests in the same process."""
+
+    def __init__(self, options: Options) -> None:
+        self.state = SimpleNamespace(provider=Provider(options))
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self._http(scope, receive, send)
+
+    async def _http(self, scope: Any, receive: Receive, send: Send) -> None:
+        provider: Provider = self.state.provider
+        received = Received(
+            method=scope["method"],
+            path=(scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0],
+            query=scope["query_string"].decode("latin-1"),
+            headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]],
+        )
+        complete, received.body = await _body(receive)
+        if received.path.startswith(control.PREFIX):
+            await control.answer(provider, received, send)
+            return
+        if provider.options.record:
+            provider.received.append(received)
+        if not complete:
+            return
+        script = _script(provider, received)
+        exchange = Exchange(provider, received, script, receive, send)
+        await exchange.run(lambda applied: _respond(provider, received, applied))
+
+
+def build(options: Options | None = None) -> StandIn:
+    """The app; `app.state.provider` gives access to its state."""
+    return StandIn(options or Options())
+
+
+def _script(provider: Provider, received: Received) -> Script:
+    script = provider.script + parse(received.header("x-stand-in-script") or "")
+    if provider.next_scripts:
+        script += provider.next_scripts.popleft()
+    return script + script_in(received.body)
+
+
+def _respond(provider: Provider, received: Received, script: Script) -> Answer:
+    """Checks the key, finds the endpoint, calls it. Raises `Failure`."""
+    _check_key(provider, received)
+    allowed = False
+    for method, matcher, endpoint in _MATCHERS:
+        match = matcher.fullmatch(received.path)
+        if match is None:
+            continue
+        if method == received.method:
+            query = query_of(received.query.encode("latin-1"))
+            return endpoint(provider, Request(match.groups(), query, received.body, script))
+        allowed = True
+    if allowed:
+        raise failures.method_not_allowed(received.method, received.path)
+    raise failures.unknown_url(received.method, received.path)
+
+
+def _check_key(provider: Provider, received: Received) -> None:
+    scheme, _, key = (received.header("authorization") or "").partition(" ")
+    if scheme.lower() != "bearer" or not key.strip():
+        raise failures.no_key()
+    if provider.options.api_key is not None and key.strip() != provider.options.api_key:
+        raise failures.wrong_key(key.strip())
+
+
+async def _body(receive: Receive) -> tuple[bool, bytes]:
+    """Whether the whole body came, and what came of it."""
+    parts: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return False, b"".join(parts)
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return True, b"".join(parts)
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

@@ -1,0 +1,68 @@
+"""Server-sent events as bytes, and all the legal and illegal ways to cut them (WHATWG HTML, 9.2)."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+from gateway.demo.stand_in.fidelity import encode
+from gateway.demo.stand_in.outputs import Json
+from gateway.demo.stand_in.scripts import Script
+
+_LINE_ENDS = {"lf": b"\n", "crlf": b"\r\n", "cr": b"\r"}
+
+
+def render(event: Json, script: Script, extra_lines: tuple[str, ...] = ()) -> bytes:
+    """One event with its blank line.
+
+    Words: `eol=crlf|cr|lf`, `multi_data` (the JSON over several `data:` lines), `no_event` (no `event:` line),
+    `no_space` (no space after the colon), `escape` (IDs escaped).
+    """
+    space = "" if "no_space" in script else " "
+    lines = list(extra_lines)
+    if "no_event" not in script:
+        lines.append(f"event:{space}{event['type']}")
+    pretty = "multi_data" in script
+    data = encode(event, escape_ids="escape" in script, pretty=pretty).decode()
+    lines += [f"data:{space}{line}" for line in data.split("\n")]
+    return _joined(lines, script)
+
+
+def comment(text: str, script: Script) -> bytes:
+    """A comment line; alone it dispatches nothing."""
+    return f": {text}".encode() + _LINE_ENDS[script.text("eol", "lf")]
+
+
+def blank_line(script: Script) -> bytes:
+    """An empty line, which some clients take for an empty event."""
+    return _LINE_ENDS[script.text("eol", "lf")]
+
+
+def error(message: str, script: Script, sequence_number: int) -> bytes:
+    """The `error` event that ends a stream in the middle."""
+    value = {"type": "error", "code": "server_error", "message": message, "param": None}
+    return render({**value, "sequence_number": sequence_number}, script)
+
+
+def split(data: bytes, script: Script) -> list[bytes]:
+    """The writes for `data`: `split=N` bytes each, or cut at given offsets (`at=3:17:40`), else one."""
+    size = script.count("split")
+    if size > 0:
+        return [data[start : start + size] for start in range(0, len(data), size)]
+    offsets = [0, *(int(one) for one in script.text("at").split(":") if one), len(data)]
+    return [data[start:end] for start, end in pairwise(offsets) if start < end]
+
+
+def parse_events(data: bytes) -> list[Json]:
+    """The JSON values of a stream that was rendered with LF line ends; for tests and the demo."""
+    blocks = data.decode().split("\n\n")
+    return [
+        json.loads("\n".join(line[5:].strip() for line in block.split("\n") if line.startswith("data:")))
+        for block in blocks
+        if "data:" in block
+    ]
+
+
+def _joined(lines: list[str], script: Script) -> bytes:
+    end = _LINE_ENDS[script.text("eol", "lf")]
+    return end.join(line.encode() for line in lines) + end + end
