@@ -1,6 +1,7 @@
 """The key hierarchy: one root key wraps random keys, and HKDF-SHA256 (RFC 5869) derives from each what it is used for.
 
-    root ── deployment secret ─→ K_tag (by version), K_own, pepper, K_erasures
+    root ── deployment secret ─→ K_own K_claim K_erasures, the API keys' pepper
+       ├─── tag key           ─→ K_tag                         changed in emergencies only
        └─── per tenant: identity ─→ K_prf K_inert K_token      its version is the ID epoch; changed in emergencies only
                         storage  ─→ K_rec K_cap                rotates freely
     audit root ──────── audit    ─→ K_aud K_seal signing seed  rotates freely; the only root key that the console gets
@@ -26,7 +27,10 @@ from gateway.names import TenantId
 
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
+DEPLOYMENT_NAME_BYTES: Final = 8
 MAX_EPOCH: Final = 15
+"""Of ID epochs and tag-key versions: each has 4 bits in an opaque ID."""
+MAX_VERSION: Final = 255
 _FINGERPRINT_BYTES: Final = 4
 _WRAP_VERSION: Final = b"\x01"
 
@@ -157,46 +161,22 @@ class DeploymentKeys:
     deployment: str
     """16 hex digits, random."""
     tag: Versions[bytes]
+    """Holds the current version alone: another version is retired, and so are its IDs."""
     own: bytes = field(repr=False)
+    claim: bytes = field(repr=False)
+    """Seals the tenant in an `own` claim (`stores/claims.py`)."""
     pepper: bytes = field(repr=False)
     erasures: bytes = field(repr=False)
 
-
-@dataclass(frozen=True, slots=True)
-class DeploymentSecret:
-    """What is wrapped and stored for a deployment. `tag_key` is apart from `secret`: it is retired alone."""
-
-    deployment: bytes
-    """8 random bytes."""
-    secret: bytes = field(repr=False)
-    tag_version: int
-    tag_key: bytes = field(repr=False)
-
-    def pack(self) -> bytes:
-        """73 bytes: deployment[8] ‖ secret[32] ‖ tag version[1] ‖ tag key[32]."""
-        return self.deployment + self.secret + bytes([self.tag_version]) + self.tag_key
-
     @classmethod
-    def unpack(cls, data: bytes) -> DeploymentSecret:
-        """Raises KeyRefused for another length or a version beyond 15."""
-        if len(data) != 8 + KEY_BYTES + 1 + KEY_BYTES or data[40] > MAX_EPOCH:
-            raise KeyRefused("not a deployment secret")
-        return cls(data[:8], data[8:40], data[40], data[41:])
-
-    def retire_tag(self, tag_key: bytes) -> DeploymentSecret:
-        """Emergency: every ID minted so far stops verifying. `tag_key`: 32 random bytes. ValueError past version 15."""
-        if self.tag_version >= MAX_EPOCH:
-            raise ValueError("tag-key versions end at 15")
-        return DeploymentSecret(self.deployment, self.secret, self.tag_version + 1, tag_key)
-
-    def keys(self) -> DeploymentKeys:
-        return DeploymentKeys(
-            self.deployment.hex(),
-            Versions({self.tag_version: derive(self.tag_key, "tag")}, self.tag_version),
-            derive(self.secret, "own"),
-            derive(self.secret, "pepper"),
-            derive(self.secret, "erasures"),
-        )
+    def derive(cls, secret: bytes, tag_key: bytes, tag_version: int) -> DeploymentKeys:
+        """From the two keys that are stored wrapped: `secret`, 40 random bytes of which the first 8 are the name, and
+        `tag_key`, 32 bytes that are apart because they are retired alone. Raises KeyRefused for another length."""
+        name, key = secret[:DEPLOYMENT_NAME_BYTES], secret[DEPLOYMENT_NAME_BYTES:]
+        if len(key) != KEY_BYTES or len(tag_key) != KEY_BYTES or not 1 <= tag_version <= MAX_EPOCH:
+            raise KeyRefused("not a deployment's keys")
+        tag = Versions({tag_version: derive(tag_key, "tag")}, tag_version)
+        return cls(name.hex(), tag, *(derive(key, purpose) for purpose in ("own", "claim", "pepper", "erasures")))
 
 
 def derive(key: bytes, purpose: str) -> bytes:
@@ -204,12 +184,14 @@ def derive(key: bytes, purpose: str) -> bytes:
     return HKDF(SHA256(), KEY_BYTES, None, b"coatcheck " + purpose.encode()).derive(key)
 
 
-def key_context(deployment: str, tenant: TenantId, purpose: Purpose, version: int) -> bytes:
+def tenant_key_context(deployment: str, tenant: TenantId, purpose: Purpose, version: int) -> bytes:
     """What a tenant's wrapped key is bound to."""
     return lp("coatcheck tenant key", deployment, tenant, purpose.value, bytes([version]))
 
 
-DEPLOYMENT_CONTEXT: Final = lp("coatcheck deployment secret")
+def deployment_key_context(name: str) -> bytes:
+    """What a deployment's wrapped key is bound to. `name`: as stored, `master` or `tag.<version>`."""
+    return lp("coatcheck deployment key", name)
 
 
 def rewrap(old: RootKey, new: RootKey, context: bytes, blob: bytes, nonce: bytes) -> bytes:

@@ -1,0 +1,284 @@
+"""Wrapped keys in the store, unwrapped for at most a minute.
+
+Who reads the store learns which tenants have keys and how often each was rotated. Who writes it can delete keys (the
+tenant then reads as one without keys) or take the newest version away; it cannot read a key, or put one in another place.
+
+Creating and loading are different calls: a tenant whose keys are gone never gets new ones by being asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+from weakref import WeakValueDictionary
+
+from gateway.ids.form import DeploymentForm, TenantForm
+from gateway.ids.keys import (
+    DEPLOYMENT_NAME_BYTES,
+    KEY_BYTES,
+    MAX_EPOCH,
+    MAX_VERSION,
+    NONCE_BYTES,
+    AuditKeys,
+    DeploymentKeys,
+    IdentityKeys,
+    KeyRefused,
+    Purpose,
+    RootKey,
+    StorageKeys,
+    TenantKeys,
+    Versions,
+    deployment_key_context,
+    tenant_key_context,
+)
+from gateway.names import TenantId
+from gateway.stores.erasures import ErasureList
+
+MAX_AGE_S: Final = 60
+_MASTER: Final = "master"
+_TAG: Final = "tag."
+
+K = TypeVar("K")
+
+
+class KeysMissing(Exception):
+    """There are no keys: the deployment or the tenant was never created, or the tenant is erased."""
+
+
+class KeyStore(Protocol):
+    """What the keyring needs of the `Store`: wrapped keys by name, which are put if absent and never overwritten."""
+
+    async def wrapped_keys(self, tenant: TenantId) -> Mapping[str, bytes]: ...
+
+    async def put_wrapped_key(self, tenant: TenantId, name: str, blob: bytes) -> bytes: ...
+
+    async def delete_wrapped_keys(self, tenant: TenantId) -> None: ...
+
+    async def deployment_secret(self, name: str) -> bytes | None: ...
+
+    async def put_deployment_secret(self, name: str, blob: bytes) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    keys: DeploymentKeys
+    form: DeploymentForm
+    erasures: ErasureList
+
+
+@dataclass(frozen=True, slots=True)
+class Unlocked:
+    """One tenant's keys, and its IDs' form under them."""
+
+    keys: TenantKeys
+    form: TenantForm
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    until: float
+    value: Unlocked
+
+
+class Keyring:
+    """`root` opens everything but audit keys, `audit_root` those. `max_tenants` bounds the cache, not the tenants."""
+
+    def __init__(
+        self,
+        store: KeyStore,
+        root: RootKey,
+        audit_root: RootKey,
+        erasures: Path,
+        *,
+        max_age_s: float = MAX_AGE_S,
+        max_tenants: int = 4096,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not 0 <= max_age_s <= MAX_AGE_S:
+            raise ValueError(f"keys are kept for at most {MAX_AGE_S} s")
+        self._store = store
+        self._roots = {Purpose.IDENTITY: root, Purpose.STORAGE: root, Purpose.AUDIT: audit_root}
+        self._root = root
+        self._path = erasures
+        self._max_age_s = max_age_s
+        self._max_tenants = max_tenants
+        self._clock = clock
+        self._deployment: tuple[float, Deployment] | None = None
+        self._tenants: OrderedDict[TenantId, _Kept] = OrderedDict()
+        self._loading: WeakValueDictionary[TenantId | None, asyncio.Lock] = WeakValueDictionary()
+
+    async def create_deployment(self) -> Deployment:
+        """At start: the deployment's keys, made where absent. Whoever of several replicas is first decides them.
+
+        Raises KeyRefused where the root key is another one, ErasuresUnreadable where the deployment has an erasure list
+        and it is not here, and what the store raises.
+        """
+        if await self._store.deployment_secret(_TAG + "1") is None:
+            # The tag key comes last and marks the deployment as complete: a start that broke off begins again here.
+            secret = await self._put_deployment_key(_MASTER, os.urandom(DEPLOYMENT_NAME_BYTES + KEY_BYTES))
+            erasures = DeploymentKeys.derive(secret, os.urandom(KEY_BYTES), 1).erasures
+            await asyncio.to_thread(ErasureList(self._path, erasures).create)
+            await self._put_deployment_key(_TAG + "1", os.urandom(KEY_BYTES))
+        deployment = await self.deployment()
+        await asyncio.to_thread(deployment.erasures.tenants)
+        return deployment
+
+    async def deployment(self) -> Deployment:
+        """The deployment's keys, at most `max_age_s` old. Raises KeysMissing, KeyRefused, and what the store raises."""
+        if kept := self._fresh_deployment():
+            return kept
+        async with self._loading.setdefault(None, asyncio.Lock()):
+            return self._fresh_deployment() or await self._load_deployment()
+
+    async def create_tenant(self, tenant: TenantId) -> None:
+        """Gives the tenant its keys, where it has none. Raises KeysMissing if it was erased: an ID is never used again."""
+        deployment = await self.deployment()
+        if tenant in await asyncio.to_thread(deployment.erasures.tenants):
+            raise KeysMissing("the tenant was erased")
+        for purpose in Purpose:
+            await self._put_tenant_key(deployment, tenant, purpose, 1)
+
+    async def tenant(self, tenant: TenantId) -> Unlocked:
+        """The tenant's keys, at most `max_age_s` old.
+
+        Raises KeysMissing (never created, or erased), KeyRefused (another root key, or a key that was not wrapped for
+        this tenant), ErasuresUnreadable, and what the store raises.
+        """
+        deployment = await self.deployment()
+        if kept := self._fresh(tenant):
+            return kept
+        async with self._loading.setdefault(tenant, asyncio.Lock()):
+            return self._fresh(tenant) or await self._load(deployment, tenant)
+
+    async def rotate(self, tenant: TenantId, purpose: Purpose) -> int:
+        """Adds a version and returns its number; other replicas use it within `max_age_s`. ValueError when none is left.
+
+        Storage and audit rotate freely. Identity only in an emergency: every ID that the tenant holds stops opening.
+        """
+        deployment = await self.deployment()
+        names = map(_parse, await self._store.wrapped_keys(tenant))
+        versions = [version for key, version in names if key is purpose]
+        if not versions:
+            raise KeysMissing("the tenant has no keys")
+        version = max(versions) + 1
+        await self._put_tenant_key(deployment, tenant, purpose, version)
+        self._tenants.pop(tenant, None)
+        return version
+
+    async def retire_tag(self) -> int:
+        """Emergency: a new K_tag, and every ID of every tenant stops verifying within `max_age_s`."""
+        version = (await self.deployment()).keys.tag.current + 1
+        if version > MAX_EPOCH:
+            raise ValueError(f"tag-key versions end at {MAX_EPOCH}")
+        await self._put_deployment_key(f"{_TAG}{version}", os.urandom(KEY_BYTES))
+        self._deployment = None
+        return version
+
+    async def erase(self, tenant: TenantId, now_s: int) -> None:
+        """Puts the tenant on the erasure list, then deletes its wrapped keys. Other replicas forget them in `max_age_s`."""
+        deployment = await self.deployment()
+        await asyncio.to_thread(deployment.erasures.add, tenant, now_s)
+        await self._store.delete_wrapped_keys(tenant)
+        self._tenants.pop(tenant, None)
+
+    def _fresh_deployment(self) -> Deployment | None:
+        return self._deployment[1] if self._deployment and self._clock() < self._deployment[0] else None
+
+    def _fresh(self, tenant: TenantId) -> Unlocked | None:
+        kept = self._tenants.get(tenant)
+        return kept.value if kept and self._clock() < kept.until else None
+
+    async def _load_deployment(self) -> Deployment:
+        until = self._clock() + self._max_age_s
+        secret, tag_version, tag_blob = await self._store.deployment_secret(_MASTER), 0, None
+        while (blob := await self._store.deployment_secret(f"{_TAG}{tag_version + 1}")) is not None:
+            tag_version, tag_blob = tag_version + 1, blob
+        if secret is None or tag_blob is None:
+            raise KeysMissing("the deployment has no keys")
+        keys = await asyncio.to_thread(self._unlock_deployment, secret, tag_version, tag_blob)
+        deployment = Deployment(
+            keys,
+            DeploymentForm(keys.deployment, keys.tag.keys, keys.tag.current),
+            ErasureList(self._path, keys.erasures),
+        )
+        if self._deployment and self._deployment[1].keys != keys:
+            self._tenants.clear()  # their forms mint with the tag key that was retired
+        self._deployment = until, deployment
+        return deployment
+
+    def _unlock_deployment(self, secret: bytes, tag_version: int, tag_blob: bytes) -> DeploymentKeys:
+        tag_key = self._root.unwrap(deployment_key_context(f"{_TAG}{tag_version}"), tag_blob)
+        return DeploymentKeys.derive(self._root.unwrap(deployment_key_context(_MASTER), secret), tag_key, tag_version)
+
+    async def _load(self, deployment: Deployment, tenant: TenantId) -> Unlocked:
+        until = self._clock() + self._max_age_s
+        blobs = await self._store.wrapped_keys(tenant)
+        unlocked = await asyncio.to_thread(self._unlock, deployment, tenant, blobs)
+        self._tenants[tenant] = _Kept(until, unlocked)
+        self._tenants.move_to_end(tenant)
+        if len(self._tenants) > self._max_tenants:
+            self._tenants.popitem(last=False)
+        return unlocked
+
+    def _unlock(self, deployment: Deployment, tenant: TenantId, blobs: Mapping[str, bytes]) -> Unlocked:
+        """Blocks: on the erasure list's file, and on root keys that live elsewhere."""
+        if tenant in deployment.erasures.tenants():
+            raise KeysMissing("the tenant was erased")
+        wrapped: dict[Purpose, dict[int, bytes]] = {purpose: {} for purpose in Purpose}
+        for name, blob in blobs.items():
+            purpose, version = _parse(name)
+            wrapped[purpose][version] = blob
+        if not all(wrapped.values()):
+            raise KeysMissing("the tenant has no keys")
+        # An older epoch's IDs are dead, so its key is not even unwrapped.
+        epoch = max(wrapped[Purpose.IDENTITY])
+        wrapped[Purpose.IDENTITY] = {epoch: wrapped[Purpose.IDENTITY][epoch]}
+
+        def versions(purpose: Purpose, derive: Callable[[bytes], K]) -> Versions[K]:
+            root, name = self._roots[purpose], deployment.keys.deployment
+            keys = {
+                version: derive(root.unwrap(tenant_key_context(name, tenant, purpose, version), blob))
+                for version, blob in wrapped[purpose].items()
+            }
+            return Versions(keys, max(keys))
+
+        keys = TenantKeys(
+            tenant,
+            versions(Purpose.IDENTITY, IdentityKeys.derive),
+            versions(Purpose.STORAGE, StorageKeys.derive),
+            versions(Purpose.AUDIT, AuditKeys.derive),
+        )
+        return Unlocked(keys, TenantForm(deployment.form, keys.identity.keys, keys.identity.current))
+
+    async def _put_deployment_key(self, name: str, key: bytes) -> bytes:
+        """Puts `key` under `name` unless there is one; returns the one that is there now."""
+        context = deployment_key_context(name)
+        blob = await asyncio.to_thread(self._root.wrap, context, key, os.urandom(NONCE_BYTES))
+        return await asyncio.to_thread(self._root.unwrap, context, await self._store.put_deployment_secret(name, blob))
+
+    async def _put_tenant_key(self, deployment: Deployment, tenant: TenantId, purpose: Purpose, version: int) -> None:
+        """Puts a random key unless there is one, and proves that what is there now opens."""
+        if version > (MAX_EPOCH if purpose is Purpose.IDENTITY else MAX_VERSION):
+            raise ValueError(f"no version of the {purpose.value} key is left")
+        root, context = self._roots[purpose], tenant_key_context(deployment.keys.deployment, tenant, purpose, version)
+        blob = await asyncio.to_thread(root.wrap, context, os.urandom(KEY_BYTES), os.urandom(NONCE_BYTES))
+        stored = await self._store.put_wrapped_key(tenant, f"{purpose.value}.{version}", blob)
+        await asyncio.to_thread(root.unwrap, context, stored)
+
+
+def _parse(name: str) -> tuple[Purpose, int]:
+    """Purpose and version of a wrapped key's name. Raises KeyRefused for a name that this module does not write."""
+    text, _, number = name.partition(".")
+    try:
+        purpose, version = Purpose(text), int(number)
+    except ValueError as error:
+        raise KeyRefused("a wrapped key has an unknown name") from error
+    if name != f"{purpose.value}.{version}" or not 1 <= version <= MAX_VERSION:
+        raise KeyRefused("a wrapped key has an unknown name")
+    return purpose, version
