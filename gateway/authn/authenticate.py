@@ -1,0 +1,32 @@
+"""The stage that says who is calling: one credential, the authenticators in their order, then the actor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.authn.actor import with_actor
+from gateway.authn.bearer import Headers, bearer_token
+from gateway.authn.verdict import Authenticator, NotMine, Rejected, Why, refused
+from gateway.names import Principal
+
+
+@dataclass(frozen=True, slots=True)
+class Authentication:
+    """The authenticators that this gateway was composed with, asked in order; the first that knows the form decides."""
+
+    authenticators: tuple[Authenticator, ...]
+
+    async def authenticate(self, headers: Headers, now: float) -> Principal:
+        """The principal of the guard's `headers` at `now` (UTC seconds). Raises Problem: `CredentialRefused` where a
+        credential was looked at and refused, another where there is no one credential or the named actor is refused."""
+        token = bearer_token(headers)
+        for authenticator in self.authenticators:
+            verdict = await authenticator.authenticate(token, now)
+            match verdict:
+                case NotMine():
+                    continue
+                case Rejected(why, principal):
+                    raise refused(why, principal)
+                case Principal():
+                    return with_actor(verdict, headers)
+        raise refused(Why.UNCLAIMED)
