@@ -98,6 +98,7 @@ def _respond(provider: Provider, received: Received, script: Script) -> Answer:
         if match is None:
             continue
         if method == received.method:
+            _check_content_type(received)
             query = query_of(received.query.encode("latin-1"))
             return endpoint(provider, Request(match.groups(), query, received.body, script))
         allowed = True
@@ -112,6 +113,12 @@ def _check_key(provider: Provider, received: Received) -> None:
         raise failures.no_key()
     if provider.options.api_key is not None and key.strip() != provider.options.api_key:
         raise failures.wrong_key(key.strip())
+
+
+def _check_content_type(received: Received) -> None:
+    value = received.header("content-type") or ""
+    if received.body and value.partition(";")[0].strip().lower() != "application/json":
+        raise failures.unsupported_content_type(value)
 
 
 async def _body(receive: Receive) -> tuple[bool, bytes]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.demo.stand_in import failures
 from gateway.demo.stand_in.answers import Answer, JsonAnswer, Request, page
-from gateway.demo.stand_in.inputs import as_items, resolve
+from gateway.demo.stand_in.inputs import as_items, check_tokens, resolve
 from gateway.demo.stand_in.outputs import Json
 from gateway.demo.stand_in.provider import Conversation, Provider
 
@@ -17,6 +17,7 @@ _MOST_ITEMS = 20
 def create(provider: Provider, request: Request) -> Answer:
     """`POST /v1/conversations`, with or without a body."""
     body = request.json()
+    check_tokens(body)
     lineage = provider.ids.lineage()
     raw = provider.ids.new("conv_", lineage, place="conversation.id")
     made = Conversation(raw, lineage, int(time.time()), _metadata(body))
@@ -35,6 +36,7 @@ def update(provider: Provider, request: Request) -> Answer:
     found, body = provider.conversation(request.path_ids[0]), request.json()
     if "metadata" not in body:
         raise failures.missing("metadata")
+    check_tokens(body)
     found.metadata = _metadata(body)
     return JsonAnswer(found.public())
 
@@ -49,7 +51,8 @@ def delete(provider: Provider, request: Request) -> Answer:
 
 def list_items(provider: Provider, request: Request) -> Answer:
     """`GET /v1/conversations/{id}/items`, newest first unless told."""
-    return JsonAnswer(page(provider.conversation(request.path_ids[0]).items, request))
+    items = provider.conversation(request.path_ids[0]).items
+    return JsonAnswer(page(provider.reveal(items, request.query.get("include", [])), request))
 
 
 def create_items(provider: Provider, request: Request) -> Answer:
@@ -73,7 +76,7 @@ def create_items(provider: Provider, request: Request) -> Answer:
 
 def retrieve_item(provider: Provider, request: Request) -> Answer:
     """`GET /v1/conversations/{id}/items/{item}`."""
-    return JsonAnswer(_item(provider, request)[1])
+    return JsonAnswer(provider.reveal([_item(provider, request)[1]], request.query.get("include", []))[0])
 
 
 def delete_item(provider: Provider, request: Request) -> Answer:

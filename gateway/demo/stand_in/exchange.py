@@ -21,12 +21,13 @@ from gateway.demo.stand_in.faults import Body, scripted_failure, spoil
 from gateway.demo.stand_in.fidelity import encode
 from gateway.demo.stand_in.outputs import Json
 from gateway.demo.stand_in.provider import Provider, Received
-from gateway.demo.stand_in.scripts import Script
+from gateway.demo.stand_in.scripts import Script, parse
 from gateway.demo.stand_in.service_headers import service_headers
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+_ESCAPED = parse("escape")
 _FOR_EVER_S = 86_400.0
 _ENDINGS = frozenset({"response.completed", "response.failed", "response.incomplete"})
 
@@ -123,15 +124,16 @@ class Exchange:
         await self._end()
 
     def _render(self, number: int, event: Json) -> bytes:
-        before, lines = b"", ()
+        before = b""
         if "comments" in self.script:
             before = sse.comment(f"event {number} follows", self.script)
         if "keepalive" in self.script:
             before += sse.comment("keep-alive", self.script)
             before += sse.comment("", self.script) + sse.blank_line(self.script)
         if self._canary is None:
-            return before + sse.render(event, self.script, lines)
-        return before + sse.render(self._canary.plant(event), self.script, self._canary.stream_lines())
+            return before + sse.render(event, self.script)
+        script = self.script + _ESCAPED if number % 2 else self.script
+        return before + sse.render(self._canary.plant(event), script, self._canary.stream_lines())
 
     async def _breaks_at(self, number: int, held: bytearray) -> bool:
         """Does what the script has planned for event `number`; whether that was the end of the stream."""

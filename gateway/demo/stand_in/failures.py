@@ -108,10 +108,10 @@ def wrong_characters(place: str, raw: str) -> Failure:
     )
 
 
-def too_long(place: str, length: int) -> Failure:
+def too_long(place: str, length: int, most: int = 64) -> Failure:
     return Failure(
         400,
-        f"Invalid '{place}': string too long. Expected a string with maximum length 64, but got a string with length "
+        f"Invalid '{place}': string too long. Expected a string with maximum length {most}, but got a string with length "
         f"{length} instead.",
         param=place,
         code="string_above_max_length",
@@ -193,6 +193,14 @@ def model_not_found(model: str, project: str) -> Failure:
 
 def not_cancellable(raw: str) -> Failure:
     return Failure(400, f"Cannot cancel a synchronous response ('{raw}').")
+
+
+def unsupported_content_type(value: str) -> Failure:
+    return Failure(
+        400,
+        f"Unsupported content type: '{value}'. This API method only accepts 'application/json' requests, but you "
+        "specified the header 'Content-Type: " + value + "'. Please try again with a supported content type.",
+    )
 
 
 def malformed_json() -> Failure:

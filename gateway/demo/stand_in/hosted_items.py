@@ -24,25 +24,38 @@ def reasoning(turn: Turn) -> Output:
     added: Json = {"id": raw, "type": "reasoning", "summary": []}
     if turn.includes("reasoning.encrypted_content"):
         added["encrypted_content"] = turn.sealer.seal()
-        item["encrypted_content"] = turn.sealer.seal()
+    hidden: dict[str, Json] = {"reasoning.encrypted_content": {"encrypted_content": turn.sealer.seal()}}
     events: list[Json] = [{"type": "response.reasoning_summary_part.added", **where, "part": {**part, "text": ""}}]
     events += [
         {"type": "response.reasoning_summary_text.delta", **where, "delta": piece} for piece in turn.pieces(text)
     ]
     events.append({"type": "response.reasoning_summary_text.done", **where, "text": text})
     events.append({"type": "response.reasoning_summary_part.done", **where, "part": part})
-    return Output(item, added, events)
+    return Output(item, added, events, hidden=hidden)
+
+
+def reasoning_text(turn: Turn) -> Output:
+    """A reasoning item whose content can be read, as open models give it."""
+    raw = turn.new_id("rs_", "output[].id")
+    text = f"The user wrote in {turn.response_id}."
+    part = {"type": "reasoning_text", "text": text}
+    item: Json = {"id": raw, "type": "reasoning", "summary": [], "content": [part]}
+    where: Json = {"item_id": raw, "content_index": 0}
+    events: list[Json] = [{"type": "response.content_part.added", **where, "part": {**part, "text": ""}}]
+    events += [{"type": "response.reasoning_text.delta", **where, "delta": piece} for piece in turn.pieces(text)]
+    events.append({"type": "response.reasoning_text.done", **where, "text": text})
+    events.append({"type": "response.content_part.done", **where, "part": part})
+    return Output(item, {**item, "content": []}, events)
 
 
 def web_search(turn: Turn) -> Output:
     raw = turn.new_id("ws_", "output[].id")
     action: Json = {"type": "search", "query": "coat check", "queries": ["coat check"]}
-    if turn.includes("web_search_call.action.sources"):
-        url = f"https://example.org/{turn.planted or 'a'}"
-        action["sources"] = [{"type": "url", "url": url}]
+    sources = [{"type": "url", "url": f"https://example.org/{turn.planted or 'a'}"}]
+    hidden = {"web_search_call.action.sources": {"action": {**action, "sources": sources}}}
     item: Json = {"id": raw, "type": "web_search_call", "status": "completed", "action": action}
     events = _progress("web_search_call", raw, "in_progress", "searching", "completed")
-    return Output(item, {**item, "status": "in_progress", "action": {"type": "search"}}, events)
+    return Output(item, {**item, "status": "in_progress", "action": {"type": "search"}}, events, hidden=hidden)
 
 
 def file_search(turn: Turn) -> Output:
@@ -62,10 +75,11 @@ def file_search(turn: Turn) -> Output:
         "type": "file_search_call",
         "status": "completed",
         "queries": ["coats"],
-        "results": [result] if turn.includes("file_search_call.results") else None,
+        "results": None,
     }
     events = _progress("file_search_call", raw, "in_progress", "searching", "completed")
-    return Output(item, {**item, "status": "in_progress", "queries": [], "results": None}, events)
+    hidden = {"file_search_call.results": {"results": [result]}}
+    return Output(item, {**item, "status": "in_progress", "queries": []}, events, hidden=hidden)
 
 
 def code_interpreter(turn: Turn) -> Output:
@@ -77,26 +91,25 @@ def code_interpreter(turn: Turn) -> Output:
     cfile = turn.new_id("cfile_", "annotation.file_id")
     turn.cited_files.append({"container_id": container, "file_id": cfile, "filename": f"{cfile}.png"})
     logs = "\n".join(f"{path}: (3, 2) {turn.planted}" for path in paths)
-    outputs: list[Json] | None = None
-    if turn.includes("code_interpreter_call.outputs"):
-        outputs = [
-            {"type": "logs", "logs": logs},
-            {"type": "image", "url": f"https://files.example.org/v1/containers/{container}/files/{cfile}/content"},
-        ]
+    outputs = [
+        {"type": "logs", "logs": logs},
+        {"type": "image", "url": f"https://files.example.org/v1/containers/{container}/files/{cfile}/content"},
+    ]
     item: Json = {
         "id": raw,
         "type": "code_interpreter_call",
         "status": "completed",
         "code": code,
         "container_id": container,
-        "outputs": outputs,
+        "outputs": None,
     }
     events = _progress("code_interpreter_call", raw, "in_progress")
     name = "response.code_interpreter_call_code"
     events += [{"type": f"{name}.delta", "item_id": raw, "delta": piece} for piece in turn.pieces(code)]
     events.append({"type": f"{name}.done", "item_id": raw, "code": code})
     events += _progress("code_interpreter_call", raw, "interpreting", "completed")
-    return Output(item, {**item, "status": "in_progress", "code": "", "outputs": None}, events)
+    hidden = {"code_interpreter_call.outputs": {"outputs": outputs}}
+    return Output(item, {**item, "status": "in_progress", "code": ""}, events, hidden=hidden)
 
 
 def image(turn: Turn) -> Output:
@@ -151,29 +164,33 @@ def _mcp_tools(turn: Turn, label: str) -> Output:
         "input_schema": {"type": "object", "properties": {"ticket": {"type": "string", "default": turn.planted}}},
         "name": "fetch",
     }
-    item: Json = {"id": raw, "type": "mcp_list_tools", "server_label": label, "tools": [tool]}
-    events = _progress("mcp_list_tools", raw, "in_progress", "completed")
+    broken = "mcp_broken" in turn.script
+    item: Json = {"id": raw, "type": "mcp_list_tools", "server_label": label, "tools": [] if broken else [tool]}
+    if broken:
+        item["error"] = f"Failed to reach {label} ({turn.response_id})."
+    events = _progress("mcp_list_tools", raw, "in_progress", "failed" if broken else "completed")
     return Output(item, {**item, "tools": []}, events)
 
 
 def _mcp_call(turn: Turn, label: str, arguments: str, approved: Json | None) -> Output:
     raw = turn.new_id("mcp_", "output[].id")
+    broken = "mcp_broken" in turn.script
     item: Json = {
         "id": raw,
         "type": "mcp_call",
-        "status": "completed",
+        "status": "failed" if broken else "completed",
         "approval_request_id": approved["approval_request_id"] if approved else None,
         "arguments": arguments,
-        "error": None,
+        "error": {"type": "http_error", "code": 502, "message": f"No answer for {raw}."} if broken else None,
         "name": "fetch",
-        "output": json.dumps({"id": turn.planted or "coat 7", "coat": "grey"}),
+        "output": None if broken else json.dumps({"id": turn.planted or "coat 7", "coat": "grey"}),
         "server_label": label,
     }
     events = _progress("mcp_call", raw, "in_progress")
     name = "response.mcp_call_arguments"
     events += [{"type": f"{name}.delta", "item_id": raw, "delta": piece} for piece in turn.pieces(arguments)]
     events.append({"type": f"{name}.done", "item_id": raw, "arguments": arguments})
-    events += _progress("mcp_call", raw, "completed")
+    events += _progress("mcp_call", raw, str(item["status"]))
     return Output(item, {**item, "status": "in_progress", "arguments": "", "output": None}, events)
 
 

@@ -57,6 +57,10 @@ _MADE = {
 _PAYLOAD = {"reasoning": "encrypted_content", "image_generation_call": "result"}
 """Items that are looked up by their ID unless they carry this field."""
 
+_TOKENS = {"prompt_cache_key": 64, "safety_identifier": 64}
+"""The client's own tokens → most characters."""
+
+_MOST_METADATA, _LONGEST_KEY, _LONGEST_VALUE = 16, 64, 512
 _ALLOWED = re.compile(r"[A-Za-z0-9_-]+")
 _MAX_ID_CHARACTERS = 64
 
@@ -89,6 +93,9 @@ def resolve(provider: Provider, items: list[Json], before: list[Json], lineage: 
         raw = item.get("id")
         if raw is not None:
             _check_form(provider, f"{place}[{index}].id", item, raw)
+        call_id = item.get("call_id")
+        if isinstance(call_id, str) and not 1 <= len(call_id) <= _MAX_ID_CHARACTERS:
+            raise failures.too_long(f"{place}[{index}].call_id", len(call_id))
         resolved = _resolve(provider, item, raw, lineage)
         if raw is not None and resolved["id"] in seen:
             raise failures.duplicate_item(str(raw))
@@ -148,9 +155,29 @@ def check_attachments(provider: Provider, value: Any) -> None:
     for raw in strings_under(value, "vector_store_ids"):
         if raw not in provider.issued:
             raise failures.vector_store_not_found(raw)
+    for raw in strings_under(value, "skill_id"):
+        if raw not in provider.issued:
+            raise failures.Failure(404, f"Skill with id '{raw}' not found.")
     for raw in strings_under(value, "container", "container_id"):
         if raw not in provider.issued:
             raise failures.container_not_found(raw)
+
+
+def check_tokens(body: Json) -> None:
+    """The limits of the tokens that clients choose, and of metadata. Raises `Failure`."""
+    for name, most in _TOKENS.items():
+        if isinstance(body.get(name), str) and len(body[name]) > most:
+            raise failures.too_long(name, len(body[name]), most)
+    metadata = body.get("metadata") or {}
+    if not isinstance(metadata, dict) or len(metadata) > _MOST_METADATA:
+        raise failures.wrong_type("metadata", f"an object with at most {_MOST_METADATA} properties")
+    for key, value in metadata.items():
+        if len(key) > _LONGEST_KEY:
+            raise failures.too_long("metadata", len(key), _LONGEST_KEY)
+        if not isinstance(value, str):
+            raise failures.wrong_type(f"metadata.{key}", "a string")
+        if len(value) > _LONGEST_VALUE:
+            raise failures.too_long(f"metadata.{key}", len(value), _LONGEST_VALUE)
 
 
 def check_order(provider: Provider, new: list[Json], context: list[Json]) -> None:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from gateway.demo.stand_in import client_items, hosted_items, messages
 from gateway.demo.stand_in.messages import text_of
-from gateway.demo.stand_in.outputs import Output, Turn
+from gateway.demo.stand_in.outputs import Output, Turn, shown_by
 
 Builder = Callable[[Turn], Output | list[Output]]
 
 BUILDERS: dict[str, Builder] = {
     "reasoning": hosted_items.reasoning,
+    "reasoning_text": hosted_items.reasoning_text,
     "web_search": hosted_items.web_search,
     "file_search": hosted_items.file_search,
     "code_interpreter": hosted_items.code_interpreter,
@@ -41,6 +42,8 @@ def outputs(turn: Turn) -> list[Output]:
     for word in _wanted(turn):
         built = BUILDERS[word](turn)
         made += built if isinstance(built, list) else [built]
+    for output in made:
+        output.item |= shown_by(output.hidden, turn.body.get("include") or [])
     return made
 
 

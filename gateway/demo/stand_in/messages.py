@@ -59,9 +59,11 @@ def answer(turn: Turn) -> str:
         text += f' The first was: "{said[0]}". The latest was: "{said[-1]}".'
     for outcome in _tool_outcomes(turn):
         text += f" The tool said: {outcome}"
-    if turn.canary or "quote" in script:
+    if "quote" in script:
         text += _quotations(turn)
-    if turn.canary or "stranger" in script:
+    if "recall" in script and turn.context:
+        text += f" You began with {turn.context[0]['id']}."
+    if "stranger" in script:
         raw = turn.ids.new("resp_", place="model text", exposure=Exposure.MODEL_TEXT)
         text += f" I made up {raw}."
     if turn.planted:
@@ -141,7 +143,7 @@ def refusal(turn: Turn) -> Output:
     """An assistant message that refuses, quoting the response's own ID as models have been seen to do."""
     raw = turn.new_id("msg_", "output[].id")
     text = "I'm sorry, but I can't help with that."
-    if turn.canary or "quote" in turn.script:
+    if "quote" in turn.script:
         text += f" (See {turn.response_id}.)"
     where: Json = {"item_id": raw, "content_index": 0}
     part: Json = {"type": "refusal", "refusal": text}

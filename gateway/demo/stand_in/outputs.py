@@ -24,6 +24,7 @@ class Output:
     added: Json
     events: list[Json] = field(default_factory=list)
     ends_turn: bool = False  # the client has to act before the model goes on
+    hidden: dict[str, Json] = field(default_factory=dict)  # value of `include` → fields that it shows
 
 
 @dataclass(slots=True)
@@ -38,7 +39,6 @@ class Turn:
     context: list[Json]  # everything the model sees, the new items last
     new_items: list[Json]
     script: Script
-    canary: bool = False
     container: str = ""
     cited_files: list[Json] = field(default_factory=list)
 
@@ -76,6 +76,11 @@ class Turn:
         size = max(1, self.script.count("delta", 8))
         for start in range(0, len(text), size):
             yield text[start : start + size]
+
+
+def shown_by(hidden: dict[str, Json], include: list[str]) -> Json:
+    """The fields of an item that the values of `include` show."""
+    return {key: value for what in include for key, value in hidden.get(what, {}).items()}
 
 
 def strings_under(value: Any, *keys: str) -> list[str]:

@@ -10,9 +10,12 @@ from typing import Any
 
 from gateway.demo.stand_in import failures
 from gateway.demo.stand_in.blobs import Sealer
-from gateway.demo.stand_in.outputs import Json, Output
+from gateway.demo.stand_in.outputs import Json, Output, shown_by
 from gateway.demo.stand_in.raw_ids import BASE62, IdStyle, Issued, RawIds
 from gateway.demo.stand_in.scripts import Script, parse
+
+CANARY_WORDS = parse("unknown_events, quote, stranger")
+"""What a canary adds to every script."""
 
 MODELS = ("gpt-4o-mini", "gpt-4.1", "gpt-5", "gpt-5.6", "o4-mini")
 """Models that everybody may use; the provider adds fine-tuned ones, whose names hold organization and job."""
@@ -119,7 +122,8 @@ class Provider:
         self.responses: dict[str, StoredResponse] = {}
         self.conversations: dict[str, Conversation] = {}
         self.items: dict[str, KnownItem] = {}
-        self.script: Script = parse(self.options.script)
+        self.hidden: dict[str, dict[str, Json]] = {}
+        self.set_script(self.options.script)
         self.next_scripts: deque[Script] = deque()
         self.organization = self.ids.new("org-", place="account")
         self.project = self.ids.new("proj_", place="account")
@@ -134,7 +138,9 @@ class Provider:
 
     def set_script(self, words: str) -> None:
         """Words that apply to every request from now on."""
-        self.script = parse(words)
+        self.script: Script = parse(words)
+        if self.options.canary:
+            self.script += CANARY_WORDS
 
     def next_answer(self, words: str) -> None:
         """Words for the next request under /v1 alone; several calls make a queue."""
@@ -167,6 +173,10 @@ class Provider:
             kind = item.get("type")
             self.items.setdefault(str(item["id"]), KnownItem(item, root, reasoning))
             reasoning = str(item["id"]) if kind == "reasoning" else None
+
+    def reveal(self, items: list[Json], include: list[str]) -> list[Json]:
+        """The items with the fields that `include` asks for and their creation did not."""
+        return [{**item, **shown_by(self.hidden.get(str(item["id"]), {}), include)} for item in items]
 
     def forget(self, root: str) -> None:
         """Removes the items that belong to a deleted response or conversation."""

@@ -123,7 +123,7 @@ class RawIds:
 
     def secrets(self) -> set[str]:
         """All that no client may ever read."""
-        return {raw for raw, issued in self.issued.items() if issued.exposure is Exposure.NEVER}
+        return {raw for raw, issued in list(self.issued.items()) if issued.exposure is Exposure.NEVER}
 
     def _styled(self, prefix: str, lineage: str, style: IdStyle) -> str:
         seconds = f"{int(self._clock()):08x}"

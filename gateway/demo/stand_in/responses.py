@@ -11,7 +11,7 @@ from gateway.demo.stand_in import failures
 from gateway.demo.stand_in.answers import Answer, JsonAnswer, Request, StreamAnswer, page
 from gateway.demo.stand_in.fidelity import oddities
 from gateway.demo.stand_in.hosted_items import compaction
-from gateway.demo.stand_in.inputs import as_items, check_attachments, check_order, resolve
+from gateway.demo.stand_in.inputs import as_items, check_attachments, check_order, check_tokens, resolve
 from gateway.demo.stand_in.items import outputs
 from gateway.demo.stand_in.messages import user_texts
 from gateway.demo.stand_in.outputs import Json, Output, Turn
@@ -46,11 +46,12 @@ def retrieve(provider: Provider, request: Request) -> Answer:
         return _stream(provider, stored, request.number("starting_after", -1))
     if stored.background and stored.status not in _ENDED:
         stored.polls += 1
-        if stored.polls < provider.options.background_polls:
+        if stored.polls < stored.script.count("polls", provider.options.background_polls):
             stored.status = "in_progress"
             return JsonAnswer(snapshot(stored, "in_progress"), headers=_poll_header())
         provider.finish(stored)
-    return JsonAnswer(snapshot(stored, stored.status))
+    shown = snapshot(stored, stored.status)
+    return JsonAnswer({**shown, "output": provider.reveal(shown["output"], request.query.get("include", []))})
 
 
 def delete(provider: Provider, request: Request) -> Answer:
@@ -75,7 +76,8 @@ def cancel(provider: Provider, request: Request) -> Answer:
 
 def input_items(provider: Provider, request: Request) -> Answer:
     """`GET /v1/responses/{id}/input_items`, newest first unless told."""
-    return JsonAnswer(page(provider.response(request.path_ids[0]).input_items, request))
+    items = provider.response(request.path_ids[0]).input_items
+    return JsonAnswer(page(provider.reveal(items, request.query.get("include", [])), request))
 
 
 def compact(provider: Provider, request: Request) -> Answer:
@@ -110,11 +112,13 @@ def _respond(provider: Provider, request: Request, body: Json) -> StoredResponse
         model == "no-such-model" or (model.startswith("ft:") and model not in provider.models)
     ):
         raise failures.model_not_found(model, provider.project)
+    check_tokens(body)
     turn = _turn(provider, request, body)
     conversation = _conversation_of(provider, body)
     if conversation is not None and conversation.locked:
         raise failures.conversation_locked(conversation.id)
     made = outputs(turn)
+    provider.hidden |= {str(output.item["id"]): output.hidden for output in made if output.hidden}
     if conversation is not None:
         conversation.locked = True
     final = _body(provider, turn, made, conversation)
@@ -161,7 +165,6 @@ def _turn(provider: Provider, request: Request, body: Json) -> Turn:
         context=context,
         new_items=new,
         script=request.script,
-        canary=provider.options.canary,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -41,7 +40,7 @@ def running(options: Options | None = None, *, host: str = "127.0.0.1", port: in
     app = build(options)
     listener = socket.create_server((host, port))
     server = uvicorn.Server(_config(app, host, port, "error"))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), name="stand-in", daemon=True)
+    thread = threading.Thread(target=server.run, args=([listener],), name="stand-in", daemon=True)
     thread.start()
     try:
         _wait_until_started(server, thread)

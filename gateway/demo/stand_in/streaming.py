@@ -15,7 +15,15 @@ def snapshot(stored: StoredResponse, status: str) -> Json:
     """The response object as it is at `status`: nothing has been written before its end."""
     if status == stored.body["status"]:
         return stored.body
-    return {**stored.body, "status": status, "output": [], "usage": None, "completed_at": None, "error": None}
+    return {
+        **stored.body,
+        "status": status,
+        "output": [],
+        "usage": None,
+        "completed_at": None,
+        "error": None,
+        "incomplete_details": None,
+    }
 
 
 def events(stored: StoredResponse, ids: RawIds) -> Iterator[Json]:
