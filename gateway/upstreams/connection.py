@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import select
+import ssl
 from collections.abc import AsyncIterator, Callable
 from enum import IntEnum
 from math import inf
@@ -120,11 +121,6 @@ class Connection(asyncio.Protocol):
     def reused(self) -> bool:
         """True once an exchange was completed on this connection."""
         return self._served
-
-    @property
-    def answered(self) -> bool:
-        """True once a byte came back in the current exchange."""
-        return self._answer_bytes
 
     def is_closed(self) -> bool:
         """True once this connection can serve nothing any more."""
@@ -289,10 +285,23 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         answer = self._answer
-        if self._until_close and answer is not None and self._phase in (Phase.BODY, Phase.HELD):
+        if self._until_close and answer is not None and self._phase in (Phase.BODY, Phase.HELD) and self._is_true_end():
             self._reusable = False
             self._complete(answer)
-        return False
+        return False  # anything else is what `connection_lost` makes of it
+
+    def _is_true_end(self) -> bool:
+        """False if TLS ends without the peer's closure alert: someone on the way may have cut the body (RFC 9112 §9.8).
+
+        asyncio calls `eof_received` in both cases; the TLS object knows.
+        """
+        tls = self._transport.get_extra_info("ssl_object") if self._transport is not None else None
+        if tls is None:
+            return True
+        try:
+            return bool(tls.read(1) == b"")
+        except ssl.SSLError:
+            return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._phase is Phase.DEAD:
