@@ -96,12 +96,14 @@ class Exchange:
         data = encode(value, escape_ids="escape" in self.script, pretty="pretty" in self.script)
         body = spoil(Body(data, answer.status, dict(answer.headers)), self.script, self.provider)
         headers = {"content-type": "application/json", **body.headers}
-        if "no_length" not in self.script:
+        if "no_length" not in self.script and "cut_clean" not in self.script:
             headers["content-length"] = str(len(body.data))
         await self._start(body.status, headers)
         if "cut" in self.script:
             await self._write(body.data[: self.script.count("cut", len(body.data) // 2)])
             await self._hang_up()
+        if "cut_clean" in self.script:
+            body.data = body.data[: self.script.count("cut_clean", len(body.data) // 2)]
         await self._write(body.data)
         await self._end()
 

@@ -178,6 +178,10 @@ def vector_store_not_found(raw: str) -> Failure:
     return Failure(404, f"Vector store with id '{raw}' not found.")
 
 
+def skill_not_found(raw: str) -> Failure:
+    return Failure(404, f"Skill with id '{raw}' not found.")
+
+
 def container_not_found(raw: str) -> Failure:
     return Failure(404, f"Container with id '{raw}' not found.")
 

@@ -89,6 +89,7 @@ def code_interpreter(turn: Turn) -> Output:
     paths = [f"/mnt/data/{file_id}-data.csv" for file_id in files]
     code = "import pandas as pd\n" + "".join(f'print(pd.read_csv("{path}").shape)\n' for path in paths)
     cfile = turn.new_id("cfile_", "annotation.file_id")
+    turn.ids.attachable.add(cfile)  # a replayed annotation names it
     turn.cited_files.append({"container_id": container, "file_id": cfile, "filename": f"{cfile}.png"})
     logs = "\n".join(f"{path}: (3, 2) {turn.planted}" for path in paths)
     outputs = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import zip_longest
 from typing import Any
 
@@ -61,6 +62,14 @@ _TOKENS = {"prompt_cache_key": 64, "safety_identifier": 64}
 """The client's own tokens → most characters."""
 
 _MOST_METADATA, _LONGEST_KEY, _LONGEST_VALUE = 16, 64, 512
+_ATTACHED: tuple[tuple[tuple[str, ...], Callable[[str], failures.Failure]], ...] = (
+    (("file_id", "file_ids"), failures.file_not_found),
+    (("vector_store_ids",), failures.vector_store_not_found),
+    (("skill_id",), failures.skill_not_found),
+    (("container", "container_id"), failures.container_not_found),
+)
+"""Keys under which an ID of something attached stands, and the failure where it does not exist."""
+
 _ALLOWED = re.compile(r"[A-Za-z0-9_-]+")
 _MAX_ID_CHARACTERS = 64
 
@@ -148,19 +157,11 @@ def _content(item: Json) -> Any:
 
 
 def check_attachments(provider: Provider, value: Any) -> None:
-    """Every file, vector store and container that a request names must exist."""
-    for raw in strings_under(value, "file_id", "file_ids"):
-        if raw not in provider.issued:
-            raise failures.file_not_found(raw)
-    for raw in strings_under(value, "vector_store_ids"):
-        if raw not in provider.issued:
-            raise failures.vector_store_not_found(raw)
-    for raw in strings_under(value, "skill_id"):
-        if raw not in provider.issued:
-            raise failures.Failure(404, f"Skill with id '{raw}' not found.")
-    for raw in strings_under(value, "container", "container_id"):
-        if raw not in provider.issued:
-            raise failures.container_not_found(raw)
+    """Every file, vector store, skill and container that a request names must exist. Raises `Failure`."""
+    for keys, failure in _ATTACHED:
+        for raw in strings_under(value, *keys):
+            if raw not in provider.ids.attachable:
+                raise failure(raw)
 
 
 def check_tokens(body: Json) -> None:

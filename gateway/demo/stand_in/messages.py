@@ -39,14 +39,14 @@ def _tool_outcomes(turn: Turn) -> list[str]:
     return outcomes
 
 
-def _quotations(turn: Turn) -> str:
+def _quotations(turn: Turn, message_id: str) -> str:
     """Raw IDs that the model was shown or that stand in this answer, in its own words."""
     quoted = find_ids(json.dumps({**turn.body, "metadata": None}))
-    own = [turn.response_id, *([turn.container] if turn.container else [])]
+    own = [turn.response_id, message_id, *([turn.container] if turn.container else [])]
     return f" I was given {', '.join(quoted) or 'nothing'}; I am {', '.join(own)}."
 
 
-def answer(turn: Turn) -> str:
+def answer(turn: Turn, message_id: str) -> str:
     """The text of the answer: how much the user has said, the first and the latest of it, and what tools returned."""
     script, wanted = turn.script, (turn.body.get("text") or {}).get("format") or {}
     if wanted.get("type") == "json_schema":
@@ -60,7 +60,7 @@ def answer(turn: Turn) -> str:
     for outcome in _tool_outcomes(turn):
         text += f" The tool said: {outcome}"
     if "quote" in script:
-        text += _quotations(turn)
+        text += _quotations(turn, message_id)
     if "recall" in script and turn.context:
         text += f" You began with {turn.context[0]['id']}."
     if "stranger" in script:
@@ -117,7 +117,7 @@ def _logprobs(turn: Turn, text: str) -> list[Json]:
 def message(turn: Turn) -> Output:
     """An assistant message with one `output_text` part."""
     raw = turn.new_id("msg_", "output[].id")
-    text, annotations = _annotations(turn, answer(turn))
+    text, annotations = _annotations(turn, answer(turn, raw))
     where: Json = {"item_id": raw, "content_index": 0}
     empty: Json = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
     part: Json = {**empty, "annotations": annotations, "logprobs": _logprobs(turn, text), "text": text}

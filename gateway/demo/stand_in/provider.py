@@ -31,7 +31,7 @@ class Options:
     script: str = ""  # words that apply to every request
     background_polls: int = 2  # how many times a background response is read before it is completed
     chained_input_items: bool = True  # input_items shows what came with previous_response_id too
-    record: bool = True  # keep received requests
+    record: bool = True  # keep what was received and issued; for long runs say no
     seed: int | None = None
 
 
@@ -116,7 +116,7 @@ class Provider:
 
     def reset(self) -> None:
         """Forgets everything, IDs included, and goes back to the options."""
-        self.ids = RawIds(self.options.id_style, seed=self.options.seed)
+        self.ids = RawIds(self.options.id_style, seed=self.options.seed, keep=self.options.record)
         self.sealer = Sealer()
         self.received: list[Received] = []
         self.responses: dict[str, StoredResponse] = {}
@@ -153,6 +153,10 @@ class Provider:
     def new_vector_store(self) -> str:
         """A raw vector store ID that exists."""
         return self.ids.new("vs_", place="made for a test")
+
+    def new_container(self) -> str:
+        """A raw container ID that exists."""
+        return self.ids.new("cntr_", place="made for a test")
 
     def response(self, raw: str) -> StoredResponse:
         found = self.responses.get(raw)

@@ -62,6 +62,8 @@ _FIXED: dict[str, tuple[str, int]] = {
 }
 """Kinds whose shape does not follow the style: prefix → alphabet and length of the tail."""
 
+_ATTACHABLE = frozenset({"file-", "vs_", "cntr_", "skill_"})
+
 _SHAPE = re.compile(
     r"(?<![A-Za-z0-9_-])"
     r"((?:resp|conv|msg|rs|fc|fco|ctc|ctco|ws|fs|ci|ig|mcp|mcpl|mcpr|mcpa|cu|cuo|lsh|lsho|sh|sho|apc|apco|tsc|tso|cmp|"
@@ -77,11 +79,21 @@ def find_ids(text: str) -> list[str]:
 
 
 class RawIds:
-    """Makes IDs and remembers them all. `issued` maps each raw ID to the record of where it first stood."""
+    """Makes IDs and remembers them all. `issued` maps each raw ID to the record of where it first stood, `attachable`
+    holds the files, vector stores, containers and skills, which requests may name."""
 
-    def __init__(self, style: IdStyle, *, seed: int | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        style: IdStyle,
+        *,
+        seed: int | None = None,
+        keep: bool = True,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.style = style
         self.issued: dict[str, Issued] = {}
+        self.attachable: set[str] = set()
+        self._keep = keep
         self._random = random.Random(seed)  # IDs of a test double: speed matters, secrecy does not
         self._clock = clock
 
@@ -92,7 +104,10 @@ class RawIds:
     def text(self, alphabet: str, length: int) -> str:
         """`length` random characters of `alphabet`, at least one of them a digit."""
         while True:
-            made = "".join(self._random.choices(alphabet, k=length))
+            if alphabet is HEX:
+                made = f"{self._random.getrandbits(4 * length):0{length}x}"
+            else:
+                made = "".join(self._random.choices(alphabet, k=length))
             if any(character.isdigit() for character in made):
                 return made
 
@@ -109,6 +124,8 @@ class RawIds:
         if prefix in _FIXED:
             alphabet, length = _FIXED[prefix]
             raw = prefix + self.text(alphabet, length)
+            if prefix in _ATTACHABLE:
+                self.attachable.add(raw)
         else:
             raw = self._styled(prefix, lineage or self.lineage(), style or self.style)
         if exposure is None:
@@ -118,7 +135,8 @@ class RawIds:
 
     def note(self, raw: str, place: str, exposure: Exposure = Exposure.NEVER) -> str:
         """Records a string that the stand-in made by other means; returns it."""
-        self.issued.setdefault(raw, Issued(raw, place, exposure))
+        if self._keep:
+            self.issued.setdefault(raw, Issued(raw, place, exposure))
         return raw
 
     def secrets(self) -> set[str]:
