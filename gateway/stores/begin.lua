@@ -1,0 +1,53 @@
+-- Appends an event, and reads what the request named.
+--
+-- KEYS  1 meta  2 log  3 writer  4 open  [5 credential]  then the records
+-- ARGV  1 tag  2 wseq  3 body  4 open until (0: nothing stays open)  5 has a credential (0|1)
+--       6 key of a writer that ends here ('': none)  7 its last confirmed wseq
+-- Reply seq, generation, active, live, credential's data, then record and root of each look-up.
+-- A look-up reads two keys whatever it finds: a record without a root pointer reads a root that never exists.
+
+local tag, wseq, body = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+
+local meta = redis.call('HMGET', KEYS[1], 'status', 'generation', 'seq', 'halted')
+local generation = tonumber(meta[2] or 0)
+if not meta[1] or meta[1] == 'erased' then return {0, generation, 0, 0, false} end
+if meta[4] then return redis.error_reply('LOST the log is halted') end
+
+local place, seq = position(KEYS[2], KEYS[3], wseq, body)
+if place == 'refused' then return redis.error_reply('WRITER not the next entry') end
+if place == 'next' and ARGV[6] ~= '' then
+  local last = writer_state(ARGV[6])
+  if last and last < tonumber(ARGV[7]) then
+    redis.call('HSET', KEYS[1], 'halted', 1)
+    return redis.error_reply('LOST the log is shorter than it was')
+  end
+end
+
+local active = meta[1] == 'active'
+local live, data, first = true, false, 5
+if ARGV[5] == '1' then
+  first = 6
+  local key = redis.call('HMGET', KEYS[5], 'data', 'expires', 'revoked')
+  data = key[1]
+  local expires = tonumber(key[2] or '')
+  live = data and key[3] == '0' and (not expires or expires > tonumber(redis.call('TIME')[1]))
+end
+
+local reply = {0, generation, active and 1 or 0, live and 1 or 0, data}
+if active and live then
+  for i = first, #KEYS do
+    local record = redis.call('GET', KEYS[i])
+    local kind = record and KIND_OF_CODE[string.byte(record, 3)]
+    local root = kind and #record >= 19 and kind .. hex(string.sub(record, 4, 19)) or NO_RECORD .. hex(NO_H)
+    reply[#reply + 1] = record
+    reply[#reply + 1] = redis.call('GET', tag .. ':' .. root)
+  end
+end
+
+if place == 'next' then
+  seq = append(KEYS[1], KEYS[2], KEYS[3], tonumber(meta[3] or 0), wseq, ARGV, 3, 3)
+  if ARGV[6] ~= '' then redis.call('SET', ARGV[6], 'ended', 'EX', WRITER_LIFE_S) end
+  if active and live and ARGV[4] ~= '0' then redis.call('ZADD', KEYS[4], ARGV[4], seq) end
+end
+reply[1] = seq
+return reply

@@ -1,0 +1,53 @@
+"""The link to a Redis in this process (fakeredis): for a first look and for tests. Nothing of it survives the process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import fakeredis
+from redis.exceptions import RedisError
+
+from gateway.stores.contract import EventsLost, StoreError, StoreUnavailable, WriterRefused
+from gateway.stores.wire import Argument, Reply
+
+_SCRIPT_ERRORS: Final[dict[str, type[StoreError]]] = {"WRITER": WriterRefused, "LOST": EventsLost}
+
+
+class FakeLink:
+    """Carries each call out before it returns."""
+
+    def __init__(self, scripts: Sequence[bytes]) -> None:
+        # The replies of the connection are those of the wire; a client would turn them into other shapes.
+        self._connection = fakeredis.FakeRedis(version=(7,), protocol=2).connection_pool.get_connection()
+        for script in scripts:
+            self._execute("SCRIPT", "LOAD", script)
+
+    def ready(self, slot: int) -> bool:
+        return True
+
+    def call(
+        self,
+        slot: int,
+        arguments: tuple[Argument, ...],
+        parse: Callable[[Reply], Any] | None = None,
+        *,
+        tag: bytes = b"",
+        durable: bool = False,
+    ) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        try:
+            reply = self._execute(*arguments)
+            future.set_result(reply if parse is None else parse(reply))
+        except RedisError as error:
+            code = str(error).partition(" ")[0]
+            future.set_exception(_SCRIPT_ERRORS.get(code, StoreUnavailable)(f"Redis refused a call: {code}"))
+        return future
+
+    async def aclose(self) -> None:
+        self._connection.disconnect()
+
+    def _execute(self, *arguments: Argument) -> Reply:
+        self._connection.send_command(*arguments)
+        return self._connection.read_response()
