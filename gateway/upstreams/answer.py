@@ -27,8 +27,8 @@ class BodySource(Protocol):
 class BodySink(Protocol):
     """Takes a body straight from the transport's callback: the cheapest way for streams of small events.
 
-    Neither method may raise or block. A sink that is full calls `answer.hold_back()`, and later `answer.go_on()`; one piece
-    that was read already may still come.
+    Neither method may raise or block. A sink that is full calls `answer.hold_back()`, and nothing comes until it calls
+    `answer.go_on()`.
     """
 
     def body_piece(self, piece: bytes) -> None:
@@ -110,31 +110,30 @@ class UpstreamAnswer:
     def push_to(self, sink: BodySink) -> None:
         """Hand what has arrived, and from now on every piece in the moment of its arrival, to `sink`."""
         self._sink = sink
-        while self._pieces:
-            sink.body_piece(self._pieces.popleft())
-        self._buffered = 0
-        if self._ended:
-            sink.body_end(self._failure)
-        elif self._held:
-            self.go_on()
+        self.go_on()
+        self._push()
 
     def hold_back(self) -> None:
         """Read no more from the upstream until `go_on`."""
-        if not self._ended and not self._held:
+        if not self._held:
             self._held = True
-            self._source.hold_back()
+            if not self._ended:
+                self._source.hold_back()
 
     def go_on(self) -> None:
         """Read on after `hold_back`."""
         if self._held:
             self._held = False
-            if not self._ended:
+            self._push()
+            if not self._held and not self._ended:
                 self._source.go_on()
 
     def abort(self) -> None:
         """Drop the rest: closes the connection unless the body is complete. May be called at any time, repeatedly."""
         if not self._ended:
             self._source.abort()
+            self._pieces.clear()
+            self._held = False
             self.end(UpstreamBadAnswer(Reason.TRUNCATED))
 
     async def aclose(self) -> None:
@@ -157,11 +156,24 @@ class UpstreamAnswer:
         finally:
             self._waiter = None
 
+    def _push(self) -> None:
+        """Give the sink what waits for it, the end last."""
+        while (sink := self._sink) is not None and not self._held:
+            if self._pieces:
+                piece = self._pieces.popleft()
+                self._buffered -= len(piece)
+                sink.body_piece(piece)
+            else:
+                if self._ended:
+                    self._sink = None
+                    sink.body_end(self._failure)
+                return
+
     # --- the connection's side
 
     def feed(self, piece: bytes) -> None:
         """Take the next bytes of the body from the connection."""
-        if self._sink is not None:
+        if self._sink is not None and not self._held:
             self._sink.body_piece(piece)
             return
         self._pieces.append(piece)
@@ -174,9 +186,8 @@ class UpstreamAnswer:
     def end(self, failure: UpstreamError | None) -> None:
         """Take the end of the body from the connection, once."""
         self._ended = True
-        self._held = False
         self._failure = failure
         if self._sink is not None:
-            self._sink.body_end(failure)
+            self._push()
         elif self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

@@ -42,7 +42,7 @@ class UpstreamRequest:
     """A request as it leaves.
 
     `target` is path and query relative to the base URL's path, already encoded; header names are in lower case. A body
-    of bytes is sent with Content-Length, an iterator's pieces in chunks as they come.
+    of bytes is sent with Content-Length, an iterator's pieces in chunks as they come; to close it stays the caller's.
     """
 
     method: str
