@@ -1,0 +1,179 @@
+"""What operators see: JSON log lines and Prometheus metrics. Neither holds an ID, a token, a body or a whole URL.
+
+A log call names its event by a constant (`subject.action`) and gives data as fields: `LOG.info("stream.closed",
+extra={"fields": {"reason": "client_closed"}})`. The audit log is another thing (gateway/audit) and shares no code with this.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextvars import ContextVar
+from typing import Any, Final, TextIO
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+REQUEST_ID: Final[ContextVar[str]] = ContextVar("request_id", default="")
+"""The request under way; the guard sets it, every log line shows it."""
+
+FORBIDDEN: Final = frozenset(
+    {
+        "authorization", "api_key", "body", "content", "cookie", "credential", "email", "headers", "key", "password", "path",
+        "prompt", "query", "raw", "raw_id", "secret", "subject", "token", "url",
+    }
+)  # fmt: skip
+"""Names of fields that are not written, whatever they hold; the line says which were left out."""
+
+_LONGEST: Final = 1000
+"""Characters of one value."""
+
+
+class JsonFormatter(logging.Formatter):
+    """One line of ASCII JSON a record: time (UTC), level, logger, event, request_id, fields, error.
+
+    Of an exception its type and where it passed are shown, never its text, which may quote what must not be seen.
+    `redact` replaces raw IDs in every string, for texts of other libraries are not ours to trust.
+    """
+
+    def __init__(self, redact: Callable[[str], str] = str) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line: dict[str, Any] = {
+            "time": f"{moment}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": self._text(record.getMessage()),
+        }
+        if request_id := REQUEST_ID.get():
+            line["request_id"] = request_id
+        fields = getattr(record, "fields", None)
+        if isinstance(fields, dict):
+            line |= self._shown(fields)
+        if record.exc_info and record.exc_info[0]:
+            line["error"] = record.exc_info[0].__name__
+            line["trace"] = [
+                f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}"
+                for frame in traceback.extract_tb(record.exc_info[2])
+            ]
+        return json.dumps(line, ensure_ascii=True, separators=(",", ":"))
+
+    def _shown(self, fields: dict[Any, Any]) -> dict[str, Any]:
+        shown: dict[str, Any] = {}
+        refused: list[str] = []
+        for name, value in fields.items():
+            key = self._text(str(name))
+            if key.lower() in FORBIDDEN:
+                refused.append(key)
+            elif isinstance(value, bool | int | float) or value is None:
+                shown[key] = value
+            else:
+                shown[key] = self._text(str(value))
+        return {"fields": shown} | ({"refused_fields": sorted(refused)} if refused else {})
+
+    def _text(self, text: str) -> str:
+        return self._redact(text)[:_LONGEST]
+
+
+def configure_logging(level: str, redact: Callable[[str], str] = str, stream: TextIO | None = None) -> None:
+    """Every logger of the process writes through one `JsonFormatter` to `stream` (standard error)."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter(redact))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+_METHODS: Final = frozenset({"GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"})
+_FAST_S: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+_SLOW_S: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+
+
+class Metrics:
+    """The process's metrics. Every label's values come from a closed table of ours, so that none can name a tenant or an ID,
+    and none can grow without bound."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "coatcheck_requests", "Answered requests.", ("route", "method", "status"), registry=self.registry
+        )
+        self._decisions = Counter(
+            "coatcheck_decisions", "Decisions by outcome and reason.", ("outcome", "reason"), registry=self.registry
+        )
+        self._upstream_calls = Counter(
+            "coatcheck_upstream_calls", "Calls of the upstream by status class.", ("status",), registry=self.registry
+        )
+        self._store_seconds = Histogram(
+            "coatcheck_store_seconds", "Time of a store call.", ("call",), registry=self.registry, buckets=_FAST_S
+        )
+        self._upstream_seconds = Histogram(
+            "coatcheck_upstream_seconds", "Time to the upstream's header.", registry=self.registry, buckets=_SLOW_S
+        )
+        self._streams = Gauge("coatcheck_open_streams", "Open streams and sockets.", ("form",), registry=self.registry)
+        self._bound: dict[tuple[str, ...], Counter] = {}
+
+    def request(self, route: str, method: str, status: int) -> None:
+        """One answer. `route` is the action of the route's table row (`responses.create`), or `unknown`."""
+        self._count(self._requests, route, method if method in _METHODS else "other", f"{status // 100}xx")
+
+    def decision(self, outcome: str, reason: str) -> None:
+        """One decision: `allow` or `deny`, and the `Reason`'s value."""
+        self._count(self._decisions, outcome, reason)
+
+    def store_call(self, call: str, seconds: float) -> None:
+        """One call of the store: `begin`, `finish`, or another method's name."""
+        self._store_seconds.labels(call).observe(seconds)
+
+    def upstream_call(self, status: int, seconds: float) -> None:
+        """One upstream call and the time to its header; status 0 where there was none."""
+        self._count(self._upstream_calls, f"{status // 100}xx" if status else "failed")
+        self._upstream_seconds.observe(seconds)
+
+    def stream_opened(self, form: str) -> None:
+        """`sse` or `websocket`."""
+        self._streams.labels(form).inc()
+
+    def stream_closed(self, form: str) -> None:
+        self._streams.labels(form).dec()
+
+    def _count(self, counter: Counter, *labels: str) -> None:
+        """`Counter.labels` takes a lock and builds a tuple; a bound child is remembered instead."""
+        key = (counter._name, *labels)
+        child = self._bound.get(key)
+        if child is None:
+            child = self._bound[key] = counter.labels(*labels)
+        child.inc()
+
+
+_Message = MutableMapping[str, Any]
+
+
+def metrics_app(
+    metrics: Metrics,
+) -> Callable[[_Message, Callable[[], Awaitable[_Message]], Callable[[_Message], Awaitable[None]]], Awaitable[None]]:
+    """An ASGI app of `GET /metrics` alone, to be served on a port of its own that clients cannot reach."""
+
+    async def app(
+        scope: _Message, receive: Callable[[], Awaitable[_Message]], send: Callable[[_Message], Awaitable[None]]
+    ) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError("only http is served here")
+        status, body = 404, b""
+        headers = [(b"content-type", CONTENT_TYPE_LATEST.encode())]
+        if scope["path"] == "/metrics":
+            if scope["method"] in ("GET", "HEAD"):
+                status, body = 200, generate_latest(metrics.registry)
+            else:
+                status = 405
+                headers.append((b"allow", b"GET, HEAD"))
+        headers.append((b"content-length", str(len(body)).encode()))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+    return app

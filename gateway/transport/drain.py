@@ -1,0 +1,87 @@
+"""The end of a process: what is open may finish, what is new is refused, and what lasts too long is told so and closed.
+
+Every request that waits for an upstream does so inside `async with drain.work()`. When the time is up the await inside is
+cancelled and the block raises Problem(SERVER_DRAINING), between two sends and never within one: a stream then writes
+`draining_event()` as its last event, anything else answers 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import TracebackType
+from typing import Self
+
+from gateway.errors import Problem, Reason, error_fields
+
+
+class Drain:
+    """Shared by the server, the guard, readiness and every open request of one process. Its two flags only ever rise."""
+
+    def __init__(self) -> None:
+        self.draining = False
+        """New requests are refused, `/readyz` says 503."""
+        self.expired = False
+        """Open requests are ended."""
+        self._open: set[Work] = set()
+
+    def begin(self) -> None:
+        self.draining = True
+
+    def expire(self) -> None:
+        """End every open `work()`; one that is entered later ends at its first await."""
+        self.draining = self.expired = True
+        for work in tuple(self._open):
+            work.end()
+
+    def work(self) -> Work:
+        return Work(self)
+
+    @property
+    def open_count(self) -> int:
+        return len(self._open)
+
+    def _add(self, work: Work) -> None:
+        self._open.add(work)
+        if self.expired:
+            work.end()
+
+    def _discard(self, work: Work) -> None:
+        self._open.discard(work)
+
+
+class Work:
+    """One open request or socket: an `asyncio.timeout` without a deadline, until `Drain.expire` sets it to now."""
+
+    __slots__ = ("_drain", "_timeout")
+
+    def __init__(self, drain: Drain) -> None:
+        self._drain = drain
+        self._timeout = asyncio.timeout(None)
+
+    async def __aenter__(self) -> Self:
+        await self._timeout.__aenter__()
+        self._drain._add(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._drain._discard(self)
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise Problem(Reason.SERVER_DRAINING, retry_after_s=1) from None
+
+    def end(self) -> None:
+        if not self._timeout.expired():
+            self._timeout.reschedule(0)
+
+
+def draining_event(sequence_number: int | None = None) -> bytes:
+    """The last event of an SSE stream that the server ends (Responses API, `error` event). Safe to retry."""
+    message, _, param, code = error_fields(Problem(Reason.SERVER_DRAINING))
+    data: dict[str, object] = {"type": "error", "code": code, "message": message, "param": param, "retryable": True}
+    if sequence_number is not None:
+        data["sequence_number"] = sequence_number
+    return b"event: error\ndata: " + json.dumps(data).encode() + b"\n\n"

@@ -1,0 +1,380 @@
+"""The HTTP/1.1 server: uvicorn on uvloop, with what the ASGI scope no longer shows refused in its httptools protocol.
+
+The subclass leans on names inside uvicorn, which is pinned; `tests/transport/test_server.py` holds them to a contract.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+import httptools
+from uvicorn import Config, Server
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from gateway.errors import Problem, Reason, render
+from gateway.transport.drain import Drain
+from gateway.transport.guard import App, Guard, check_headers, check_target, new_request_id
+from gateway.transport.limits import Limits
+
+_TICK_S: Final = 0.05
+"""How often what cannot be awaited is looked at while the server starts and ends."""
+
+
+_BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
+
+
+class StrictProtocol(HttpToolsProtocol):
+    """One connection. Against its parent it also
+
+    - takes origin-form targets and HTTP/1.1 only (RFC 9112 sections 3.2 and 2.3), also for a WebSocket upgrade;
+    - bounds the header in bytes, fields and time, and what is not body between a body's chunks;
+    - refuses trailers, which the parent appends to the request's headers (RFC 9110 section 6.5.1 lets a recipient do so);
+    - does not run pipelined requests: it closes after the one under way (RFC 9112 section 9.3.2), so that one connection has
+      one request, and a client that leaves is noticed;
+    - never writes an error into an answer that is under way;
+    - reads on for a moment after an early refusal, for a reset would take the answer from its reader (RFC 9112 section 9.6).
+    """
+
+    def __init__(self, config: ServerConfig, **parent: Any) -> None:
+        super().__init__(config, **parent)
+        self.limits = config.limits
+        self._problem: Problem | None = None
+        self._deaf = False
+        """Whatever still arrives is dropped."""
+        self._in_head = True
+        self._has_begun = False
+        """Within a head: whether its first byte is there."""
+        self._in_body = False
+        self._head_bytes = 0
+        self._loose_bytes = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._linger_timer: asyncio.TimerHandle | None = None
+        self._closing: ClosingTransport | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._closing = ClosingTransport(transport, self._close)
+        self._head_timer = self.loop.call_later(self.limits.head_s, self._head_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deaf = True
+        for timer in (self._head_timer, self._linger_timer):
+            if timer is not None:
+                timer.cancel()
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            return
+        self._unset_keepalive_if_required()
+        self._loose_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._upgrade()
+            return
+        except httptools.HttpParserError:
+            if not self._deaf:
+                self._refuse(self._problem or Problem(Reason.BAD_FRAMING, detail="it could not be parsed"))
+            return
+        if self._in_head:
+            if self._loose_bytes > self.limits.head_bytes:
+                self._refuse(self._head_too_large())
+            elif self._head_timer is None and self._open_cycle() is None:
+                self._head_timer = self.loop.call_later(self.limits.head_s, self._head_late)
+        elif self._in_body and self._loose_bytes > self.limits.head_bytes:
+            self._refuse(Problem(Reason.BAD_FRAMING, detail="chunk extensions or trailers are too large"))
+
+    # What the parser tells. An exception here comes out of `feed_data` as HttpParserCallbackError.
+
+    def on_message_begin(self) -> None:
+        if (cycle := self._open_cycle()) is not None:
+            self._deaf = True
+            cycle.keep_alive = False
+            raise ValueError("a pipelined request")
+        super().on_message_begin()
+        self._has_begun = True
+        self._head_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:
+            raise self._stop(Problem(Reason.BAD_FRAMING, detail="trailers are not taken"))
+        self._head_bytes += len(name) + len(value) + 4
+        super().on_header(name, value)
+        if len(self.headers) > self.limits.head_fields or self._head_bytes > self.limits.head_bytes:
+            raise self._stop(self._head_too_large())
+
+    def on_headers_complete(self) -> None:
+        self._in_head = self._has_begun = False
+        self._loose_bytes = 0
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+        version = self.parser.get_http_version()
+        if version != "1.1":
+            raise self._stop(Problem(Reason.BAD_FRAMING, detail="the version is not HTTP/1.1"))
+        if len(self.url) + self._head_bytes > self.limits.head_bytes:
+            raise self._stop(self._head_too_large())
+        path, _, query = self.url.partition(b"?")
+        try:
+            check_target(path, query)
+            if self.parser.should_upgrade():
+                # The WebSocket library parses the header again, so it only gets to see what has one reading.
+                by_name = check_headers(tuple(self.headers), version, self.limits)
+                if self._is_websocket() and not by_name.keys().isdisjoint(_BODY_HEADERS):
+                    raise Problem(Reason.BAD_FRAMING, detail="an upgrade to WebSocket has no body")
+        except Problem as problem:
+            raise self._stop(problem) from None
+        super().on_headers_complete()
+        if not self._is_websocket():
+            self._in_body = True
+            self.cycle.transport = cast(asyncio.Transport, self._closing)
+
+    def on_body(self, body: bytes) -> None:
+        self._loose_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._in_body = False
+        # Until the next header is complete, its bytes are counted from here.
+        self._in_head = True
+        self._loose_bytes = 0
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._in_body:
+            # Answered before the body's end: nobody reads the rest, so nobody would notice how slowly it comes.
+            self._close()
+
+    # Refusal and close.
+
+    def _open_cycle(self) -> RequestResponseCycle | None:
+        """The request that is not answered yet."""
+        cycle = cast(RequestResponseCycle | None, self.cycle)
+        return None if cycle is None or cycle.response_complete else cycle
+
+    def _is_websocket(self) -> bool:
+        return bool(self.parser.should_upgrade() and self._should_upgrade())
+
+    def _upgrade(self) -> None:
+        if self._should_upgrade():
+            self.handle_websocket_upgrade()
+            return
+        # RFC 9110 section 7.8: an upgrade that we don't know is ignored. The parser has stopped, so the connection ends.
+        self._deaf = True
+        self.cycle.keep_alive = False
+
+    def _stop(self, problem: Problem) -> ValueError:
+        self._problem = problem
+        return ValueError(problem.reason)
+
+    def _head_too_large(self) -> Problem:
+        return Problem(
+            Reason.HEADERS_TOO_LARGE, detail=f"{self.limits.head_bytes} bytes or {self.limits.head_fields} fields"
+        )
+
+    def _head_late(self) -> None:
+        self._head_timer = None
+        if self._deaf or self.transport.is_closing():
+            return
+        if self._has_begun:
+            self._refuse(Problem(Reason.REQUEST_TIMEOUT))
+        elif self._open_cycle() is None:
+            self.transport.close()
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer and close. The request that was being read is over: its app reads `http.disconnect`, never an end of body."""
+        self._deaf = True
+        if (cycle := self._open_cycle()) is not None:
+            if not self._in_body:
+                # The request under way came whole; only what follows it is refused.
+                cycle.keep_alive = False
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if cycle.response_started:
+                self.transport.close()
+                return
+        status, headers, body = render(problem, new_request_id())
+        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()]
+        lines += [b"%b: %b\r\n" % header for header in headers]
+        self.transport.write(b"".join([*lines, b"\r\n", body]))
+        self._in_body = True
+        self._close()
+
+    def _close(self) -> None:
+        """Close; at once where the request was read to its end, else after what is still on its way."""
+        if not self._in_body or self.transport.is_closing() or not self.transport.can_write_eof():
+            self.transport.close()
+        elif self._linger_timer is None:
+            self._deaf = True
+            self.transport.write_eof()
+            self.flow.resume_reading()
+            self._linger_timer = self.loop.call_later(self.limits.linger_s, self.transport.close)
+
+
+class ClosingTransport:
+    """The part of a transport that an answer is written with, whose `close` is the connection's own."""
+
+    __slots__ = ("close", "is_closing", "write")
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        self.write = transport.write
+        self.is_closing = transport.is_closing
+        self.close = close
+
+
+class ServerConfig(Config):
+    """uvicorn's configuration with nothing left to the environment: no access log, no `server` and `date` headers, no trust
+    in forwarded headers (the guard reads them), one process."""
+
+    def __init__(
+        self, app: App, limits: Limits, listen: Listen, websocket: type[asyncio.Protocol] | None = None
+    ) -> None:
+        self.limits = limits
+        super().__init__(
+            cast(Any, app),
+            host=listen.host,
+            port=listen.port,
+            loop="uvloop",
+            http=StrictProtocol,
+            ws=cast(Any, websocket) or "none",
+            ws_max_size=limits.websocket_frame_bytes,
+            ws_per_message_deflate=False,
+            lifespan="auto",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            forwarded_allow_ips=[],
+            server_header=False,
+            date_header=False,
+            workers=1,
+            timeout_keep_alive=limits.keep_alive_s,
+            ssl_certfile=listen.ssl_certfile,
+            ssl_keyfile=listen.ssl_keyfile,
+        )
+
+
+class DrainingServer(Server):
+    """uvicorn's server, ending as http.md "Shutdown" asks: it goes on listening while it drains, to say that it does."""
+
+    def __init__(self, config: ServerConfig, drain: Drain) -> None:
+        super().__init__(config)
+        self.limits = config.limits
+        self.drain = drain
+
+    @property
+    def port(self) -> int:
+        return int(self.servers[0].sockets[0].getsockname()[1])
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        exit_at = loop.time() + self.limits.exit_s
+        self.drain.begin()
+        self._close_idle()
+        await self._tasks_end(loop.time() + self.limits.drain_s)
+        self.drain.expire()
+        for listener in self.servers:
+            listener.close()
+        for sock in sockets or []:
+            sock.close()
+        for connection in tuple(self.server_state.connections):
+            connection.shutdown()
+        # A second of what is left is for the application's own end.
+        await self._tasks_end(exit_at - 1.5)
+        for task in tuple(self.server_state.tasks):
+            task.cancel()
+        await self._connections_end(exit_at - 1.0)
+        if not self.force_exit:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(exit_at - 0.2):
+                    await self.lifespan.shutdown()
+
+    def _close_idle(self) -> None:
+        """Keep-alive connections without a request; a WebSocket is an open stream, and stays."""
+        for connection in tuple(self.server_state.connections):
+            if isinstance(connection, StrictProtocol):
+                connection.shutdown()
+
+    async def _tasks_end(self, until: float) -> None:
+        loop = asyncio.get_running_loop()
+        while (tasks := tuple(self.server_state.tasks)) and not self.force_exit and loop.time() < until:
+            await asyncio.wait(tasks, timeout=min(0.25, until - loop.time()))
+
+    async def _connections_end(self, until: float) -> None:
+        """Until every last byte has left; a reader that is too slow for that is cut off."""
+        loop = asyncio.get_running_loop()
+        while self.server_state.connections and not self.force_exit and loop.time() < until:  # noqa: ASYNC110
+            await asyncio.sleep(_TICK_S)
+        for connection in tuple(self.server_state.connections):
+            connection.transport.abort()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As the parent's, without raising the signal once more at the end: the caller has things to close, too."""
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where an app is served. `port` 0 takes a free one; `sockets` are bound already and make `host` and `port` void."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    sockets: tuple[socket.socket, ...] = ()
+    ssl_certfile: str | None = None
+    ssl_keyfile: str | None = None
+
+
+async def serve(
+    app: App,
+    limits: Limits,
+    drain: Drain,
+    listen: Listen,
+    *,
+    websocket: type[asyncio.Protocol] | None = None,
+    beside: Sequence[tuple[App, Listen]] = (),
+) -> None:
+    """Serve `app` behind a `Guard` until SIGTERM or SIGINT. `websocket` is the protocol class that takes over an upgrade;
+    `beside` are apps on listeners of their own (metrics, console), which end last.
+
+    Returns after the last answer has left, at most `limits.exit_s` after the signal.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        for side_app, side in beside:
+            await stack.enter_async_context(running(side_app, limits, listen=side))
+        server = DrainingServer(ServerConfig(Guard(app, limits, drain), limits, listen, websocket), drain)
+        await server.serve(list(listen.sockets) or None)
+
+
+@contextlib.asynccontextmanager
+async def running(
+    app: App,
+    limits: Limits,
+    drain: Drain | None = None,
+    listen: Listen = Listen(),
+    *,
+    websocket: type[asyncio.Protocol] | None = None,
+) -> AsyncIterator[DrainingServer]:
+    """`app` behind a `Guard`, served inside the block and drained at its end; no signal is listened to."""
+    drain = drain or Drain()
+    server = DrainingServer(ServerConfig(Guard(app, limits, drain), limits, listen, websocket), drain)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(server._serve(list(listen.sockets) or None))
+        while not server.started and not task.done():  # noqa: ASYNC110
+            await asyncio.sleep(_TICK_S / 10)
+        try:
+            yield server
+        finally:
+            server.should_exit = True
