@@ -1,0 +1,103 @@
+"""The `[[issuer]]` tables: one identity provider each (`gateway/authn/issuer.py`), and its users' web origins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from gateway.authn.issuer import IssuerSettings, mistakes
+from gateway.names import TenantId
+from gateway.settings.readers import read_bool, read_float, read_text, read_texts
+
+_TENANT: Final = re.compile(r"[a-z2-7]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class IssuerKey:
+    read: Callable[[object], Any]
+    doc: str
+    example: str
+    """In TOML."""
+
+
+def _tenant(value: object) -> TenantId:
+    text = read_text(value)
+    if not _TENANT.fullmatch(text):
+        raise ValueError("must be a tenant's ID, 16 of a-z and 2-7, as 'tenant list' shows it")
+    return TenantId(text)
+
+
+def _tenants(value: object) -> tuple[tuple[str, TenantId], ...]:
+    """A table from the claim's value to a tenant ID, or a list of tenant IDs where the claim holds those."""
+    if isinstance(value, dict):
+        return tuple((name, _tenant(tenant)) for name, tenant in value.items())
+    if isinstance(value, list):
+        return tuple((text, _tenant(text)) for text in read_texts(value))
+    raise ValueError("must be a table from the claim's value to a tenant's ID, or a list of tenants' IDs")
+
+
+def _path(value: object) -> tuple[str, ...]:
+    """A claim's name, or the list of names that leads to it. A dot in a name means nothing."""
+    return (read_text(value),) if isinstance(value, str) else read_texts(value)
+
+
+def _origins(value: object) -> tuple[str, ...]:
+    """Serialized origins (RFC 6454 section 6.2): scheme, host and port alone, as browsers send them."""
+    origins = read_texts(value)
+    for origin in origins:
+        parts = urlsplit(origin)
+        written = f"{parts.scheme}://{parts.netloc}"
+        if parts.scheme not in ("https", "http") or not parts.hostname or written != origin or origin != origin.lower():
+            raise ValueError("must hold origins such as https://app.example.com: no path, no wildcard, lower case")
+    return origins
+
+
+ISSUER_KEYS: Final[dict[str, IssuerKey]] = {
+    "issuer": IssuerKey(read_text, "The exact `iss` of its tokens.", '"https://id.example.com"'),
+    "audience": IssuerKey(read_text, "What a token's `aud` must be, or hold.", '"https://gateway.example.com"'),
+    "tenant": IssuerKey(_tenant, "The one tenant that it speaks for. Either this or tenants.", '"abcdefgh234567ab"'),
+    "tenants": IssuerKey(
+        _tenants, "The closed list of tenants, by the value of tenant_claim.", '{ acme = "abcdefgh234567ab" }'
+    ),
+    "tenant_claim": IssuerKey(_path, "The claim that names the tenant: a name, or a list of names.", '"org_id"'),
+    "jwks_url": IssuerKey(
+        read_text, "Its keys. Left out: by OpenID Connect discovery.", '"https://id.example.com/keys"'
+    ),
+    "algorithms": IssuerKey(read_texts, "Signature algorithms that it uses.", '["RS256", "ES256"]'),
+    "token_types": IssuerKey(read_texts, 'Accepted `typ` values. ["at+jwt"] shuts out ID tokens.', '["at+jwt", "jwt"]'),
+    "subject_claim": IssuerKey(_path, "The claim that names the person: a name, or a list of names.", '"sub"'),
+    "roles_claim": IssuerKey(_path, "The claim that lists the roles.", '["realm_access", "roles"]'),
+    "leeway_s": IssuerKey(read_float, "How far its clock may be off, in seconds.", "30.0"),
+    "max_lifetime_s": IssuerKey(read_float, "The longest lifetime of a token, in seconds.", "86400.0"),
+    "jwks_ttl_s": IssuerKey(read_float, "How long fetched keys are fresh, in seconds.", "600.0"),
+    "fetch_timeout_s": IssuerKey(read_float, "Limit of one fetch of its keys, in seconds.", "5.0"),
+    "allow_loopback_http": IssuerKey(
+        read_bool, "Accepts http for a provider on this machine; refused in production.", "false"
+    ),
+    "cors_origins": IssuerKey(
+        _origins, "Web origins whose pages may call the gateway with its tokens.", '["https://app.example.com"]'
+    ),
+}
+
+
+def read_issuer(table: Mapping[str, object]) -> tuple[IssuerSettings, tuple[str, ...]] | dict[str, str]:
+    """One table's settings and origins, or what is wrong with it: the mend by key."""
+    values: dict[str, Any] = {}
+    wrong = {name: "is missing" for name in ("issuer", "audience") if name not in table}
+    for name, value in table.items():
+        if name not in ISSUER_KEYS:
+            wrong[name] = f"is no key of an issuer; the keys are {', '.join(ISSUER_KEYS)}"
+            continue
+        try:
+            values[name] = ISSUER_KEYS[name].read(value)
+        except ValueError as error:
+            wrong[name] = str(error)
+    origins = values.pop("cors_origins", ())
+    if wrong:
+        return wrong
+    settings = IssuerSettings(**values)
+    found = dict(mistake.split(": ", 1) for mistake in mistakes(settings))
+    return found or (settings, origins)
