@@ -6,7 +6,7 @@ import json
 import re
 import time
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
@@ -18,6 +18,9 @@ from gateway.demo.stand_in.items import BUILDERS
 from gateway.demo.stand_in.provider import Options
 from gateway.demo.stand_in.raw_ids import IdStyle
 from gateway.demo.stand_in.server import Running, running
+from tests.stand_in_fixture import stand_in
+
+__all__ = ["stand_in"]
 
 MODEL = "gpt-5"
 
@@ -436,3 +439,146 @@ def test_comparison_response_is_found_by_anybody_in_the_organization(http: httpx
     assert answer["prompt_cache_diagnostics"]["type"] == "cache_miss"
     unknown = post(http, input="x", prompt_cache_options={"comparison_response_id": "resp_none"}).json()
     assert unknown["prompt_cache_diagnostics"] == {"type": "comparison_response_not_found"}
+
+
+def test_item_reference_stands_for_the_stored_item(client: openai.OpenAI) -> None:
+    first = client.responses.create(model=MODEL, input="hello")
+    sent: Any = [{"role": "user", "content": "one"}, {"type": "item_reference", "id": first.output[0].id}]
+    again = client.responses.create(model=MODEL, input=[*sent, {"role": "user", "content": "two"}])
+    listed = [item.to_dict() for item in client.responses.input_items.list(again.id, order="asc")]
+    assert listed[1] == client.responses.retrieve(first.id).output[0].to_dict()
+
+
+def test_call_that_reasoning_led_to_is_refused_without_it(client: openai.OpenAI) -> None:
+    first = client.responses.create(model=MODEL, input="[[script: reasoning, function_call]]")
+    reasoning, call = (item.to_dict() for item in first.output)
+    output = {"type": "function_call_output", "call_id": call["call_id"], "output": "done"}
+
+    def send(*items: Any) -> openai.types.responses.Response:
+        return client.responses.create(model=MODEL, input=list(items))
+
+    assert send(reasoning, call, output).status == "completed"
+    with pytest.raises(openai.BadRequestError, match=f"without its required 'reasoning' item: '{reasoning['id']}'"):
+        send(call, output)
+    with pytest.raises(openai.BadRequestError, match="No tool call found"):
+        send(output)
+    with pytest.raises(openai.BadRequestError, match="Duplicate item"):
+        send(reasoning, call, output, reasoning, call, output)
+
+
+def test_mcp_call_waits_for_its_approval(client: openai.OpenAI) -> None:
+    tools: Any = [{"type": "mcp", "server_label": "m", "server_url": "https://m.example", "authorization": "secret"}]
+    first = client.responses.create(model=MODEL, input="[[script: mcp]]", tools=tools)
+    listed, request = first.output
+    assert (listed.type, request.type) == ("mcp_list_tools", "mcp_approval_request")
+    assert first.tools[0].to_dict()["authorization"] == "<redacted>"
+    approval: Any = {"type": "mcp_approval_response", "approve": True, "approval_request_id": request.id}
+    second = client.responses.create(model=MODEL, previous_response_id=first.id, input=[approval], tools=tools)
+    assert [item.type for item in second.output] == ["mcp_call", "message"]
+    approval["approval_request_id"] = "mcpr_1"
+    with pytest.raises(openai.BadRequestError, match="No approval request found with id 'mcpr_1'"):
+        client.responses.create(model=MODEL, input=[approval])
+
+
+@pytest.mark.parametrize(
+    ("tool", "message"),
+    [
+        ({"type": "file_search", "vector_store_ids": ["vs_1"]}, "Vector store with id 'vs_1' not found."),
+        ({"type": "code_interpreter", "container": "cntr_1"}, "Container with id 'cntr_1' not found."),
+        ({"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["file-1"]}}, "No such File object"),
+    ],
+)
+def test_tools_that_name_what_does_not_exist_are_refused(
+    http: httpx2.Client, tool: dict[str, Any], message: str
+) -> None:
+    refused = post(http, input="x", tools=[tool])
+    assert refused.status_code == 404
+    assert message in refused.json()["error"]["message"]
+
+
+def test_planted_id_comes_back_from_third_parties(http: httpx2.Client) -> None:
+    victim = "resp_" + "7" * 50
+    include = ["file_search_call.results", "code_interpreter_call.outputs"]
+    for word in ("mcp", "file_search", "code_interpreter", "shell"):
+        answer = post(http, input=f"[[script: {word}, plant={victim}]] hello", include=include).json()
+        assert victim in json.dumps(answer["output"][0]) + json.dumps(answer["output"][1:2]), word
+
+
+def test_model_can_recall_an_id_that_this_request_does_not_name(client: openai.OpenAI) -> None:
+    first = client.responses.create(model=MODEL, input="hello")
+    oldest = client.responses.input_items.list(first.id).data[0].id
+    second = client.responses.create(model=MODEL, input="[[script: recall]]", previous_response_id=first.id)
+    assert f"You began with {oldest}." in second.output_text
+
+
+def test_script_in_a_header_or_a_prompt_of_long_ago_does_what_it_should(http: httpx2.Client) -> None:
+    body = {"model": MODEL, "input": "hello"}
+    assert http.post("/v1/responses", json=body, headers={"x-stand-in-script": "status=503"}).status_code == 503
+    turns = [
+        {"role": "user", "content": "[[script: status=500]]"},
+        {"role": "assistant", "content": "no"},
+        {"role": "user", "content": "and now?"},
+    ]
+    assert post(http, input=turns).status_code == 200
+
+
+def test_unknown_word_of_a_script_is_refused(http: httpx2.Client) -> None:
+    assert post(http, input="[[script: hangg]]").json()["error"]["code"] == "unknown_script_word"
+
+
+@pytest.mark.parametrize(
+    ("word", "sign"),
+    [
+        ("gzip", lambda answer: answer.headers["content-encoding"] == "gzip"),
+        ("malformed", lambda answer: not _is_json(answer.content)),
+        ("duplicate_keys", lambda answer: answer.content.count(b'"id":"resp_') == 2),
+        ("object_keys", lambda answer: re.search(rb'\{"msg_[0-9a-f]{50}":', answer.content)),
+        ("huge=2", lambda answer: len(answer.content) > 2 * 1024 * 1024),
+        ("deep=100000", lambda answer: b"[" * 100_000 in answer.content),
+        ("nan", lambda answer: b":NaN," in answer.content),
+        ("bad_utf8", lambda answer: not _is_json(answer.content)),
+        ("json_bom", lambda answer: answer.content.startswith(b"\xef\xbb\xbf{")),
+        ("html", lambda answer: answer.status_code == 502 and answer.content.startswith(b"<html>")),
+        ("empty", lambda answer: answer.content == b""),
+        ("plain", lambda answer: answer.headers["content-type"].startswith("text/plain")),
+        ("redirect", lambda answer: answer.status_code == 307 and "resp_" in answer.headers["location"]),
+        ("cut_clean=20", lambda answer: len(answer.content) == 20),
+        ("no_length", lambda answer: "content-length" not in answer.headers),
+    ],
+)
+def test_every_fault_reaches_the_wire(http: httpx2.Client, word: str, sign: Callable[[httpx2.Response], Any]) -> None:
+    assert sign(post(http, input=f"[[script: {word}]]"))
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except ValueError:
+        return False
+    return True
+
+
+def test_slow_reader_holds_the_stream_back(http: httpx2.Client, server: Running) -> None:
+    body = {"model": MODEL, "input": "[[script: flood=6000]]", "stream": True}
+    with http.stream("POST", "/v1/responses", json=body) as answer:
+        next(answer.iter_bytes())
+        time.sleep(0.3)
+        assert server.provider.received[-1].bytes_sent < 20_000_000
+
+
+def test_token_limits_are_those_of_the_real_service(http: httpx2.Client) -> None:
+    for over in ({"prompt_cache_key": "k" * 65}, {"safety_identifier": "s" * 65}, {"metadata": {"k": "v" * 513}}):
+        assert post(http, input="x", **over).json()["error"]["code"] == "string_above_max_length"
+
+
+def test_items_of_a_deleted_conversation_cannot_be_referred_to(client: openai.OpenAI) -> None:
+    conversation = client.conversations.create(items=[{"type": "message", "role": "user", "content": "hi"}])
+    item_id = client.conversations.items.list(conversation.id).data[0].id
+    client.conversations.delete(conversation.id)
+    with pytest.raises(openai.NotFoundError, match=str(item_id)):
+        client.responses.create(model=MODEL, input=[{"type": "item_reference", "id": str(item_id)}])
+
+
+def test_shared_fixture_gives_a_fresh_provider(stand_in: Running) -> None:
+    assert httpx2.get(f"{stand_in.api_url}/models", headers={"authorization": "Bearer k"}).status_code == 200
+    assert [one.path for one in stand_in.provider.received] == ["/v1/models"]

@@ -15,6 +15,7 @@ from gateway.demo.stand_in.answers import Answer, Request, query_of, script_in
 from gateway.demo.stand_in.exchange import Exchange, Receive, Send
 from gateway.demo.stand_in.provider import Options, Provider, Received
 from gateway.demo.stand_in.scripts import Script, parse
+from gateway.demo.stand_in.words import unknown_words
 
 Endpoint = Callable[[Provider, Request], Answer]
 
@@ -91,6 +92,9 @@ def _script(provider: Provider, received: Received) -> Script:
 
 def _respond(provider: Provider, received: Received, script: Script) -> Answer:
     """Checks the key, finds the endpoint, calls it. Raises `Failure`."""
+    unknown = unknown_words(script)
+    if unknown:
+        raise failures.unknown_script_words(unknown)
     _check_key(provider, received)
     allowed = False
     for method, matcher, endpoint in _MATCHERS:

@@ -19,6 +19,7 @@ from typing import Any
 from gateway.demo.stand_in.faults import SPOILERS
 from gateway.demo.stand_in.items import BUILDERS
 from gateway.demo.stand_in.provider import Provider, Received
+from gateway.demo.stand_in.words import MODIFIERS
 
 PREFIX = "/_stand_in/"
 
@@ -44,7 +45,7 @@ def _issued(provider: Provider, body: bytes) -> Any:
 
 
 def _words(provider: Provider, body: bytes) -> Any:
-    return {"items": sorted(BUILDERS), "faults": sorted(SPOILERS)}
+    return {"items": list(BUILDERS), "faults": list(SPOILERS), "modifiers": MODIFIERS}
 
 
 def _script(provider: Provider, body: bytes) -> Any:

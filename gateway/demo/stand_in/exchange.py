@@ -1,10 +1,4 @@
-"""One request and its answer on the wire, with all the ways in which an answer can go wrong there.
-
-Words: `slow=S` (seconds before the answer), `delay=S` (seconds between writes), `hang` (no answer) or `hang=N` (silence
-after N events), `close` (no answer, connection closed), `cut=N` (connection closed inside event N, or after N bytes of
-JSON), `cut_clean=N` (the same, but ended as if complete), `never_finish` (all events, then silence), `error_event=N`,
-`comments`, `keepalive`, `bom`, `one_write`, `split=N`, `at=A:B`.
-"""
+"""One request and its answer on the wire, with all the ways in which an answer can go wrong there (`words.py`)."""
 
 from __future__ import annotations
 
@@ -171,8 +165,9 @@ class Exchange:
                 raise Gone
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
             self.received.bytes_sent += len(chunk)
-            if delay:
-                await self._pause(delay)
+            # uvloop writes at the end of a loop's turn: without this, no back-pressure and no news of the client
+            await asyncio.sleep(0)
+            await self._pause(delay)
 
     async def _end(self) -> None:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -207,6 +207,11 @@ def unsupported_content_type(value: str) -> Failure:
     )
 
 
+def unknown_script_words(words: list[str]) -> Failure:
+    """No answer of the real service: the script itself is wrong."""
+    return Failure(400, f"The script holds unknown words: {', '.join(words)}.", code="unknown_script_word")
+
+
 def malformed_json() -> Failure:
     return Failure(400, "We could not parse the JSON body of your request.")
 

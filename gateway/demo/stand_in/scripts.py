@@ -2,7 +2,7 @@
 
 `[[script: reasoning, function_call, split=1, status=429]]` in a prompt, the header `X-Stand-In-Script`, or the
 server-wide default: words separated by commas, each with an optional value. A word names an output item, a way of
-writing to the wire, or a fault; `python -m gateway stand-in` answers `GET /_stand_in/words` with all of them.
+writing to the wire, or a fault: `words.py` has them all, and `GET /_stand_in/words` answers with them.
 """
 
 from __future__ import annotations

@@ -13,11 +13,7 @@ _LINE_ENDS = {"lf": b"\n", "crlf": b"\r\n", "cr": b"\r"}
 
 
 def render(event: Json, script: Script, extra_lines: tuple[str, ...] = ()) -> bytes:
-    """One event with its blank line.
-
-    Words: `eol=crlf|cr|lf`, `multi_data` (the JSON over several `data:` lines), `no_event` (no `event:` line),
-    `no_space` (no space after the colon), `escape` (IDs escaped).
-    """
+    """One event with its blank line."""
     space = "" if "no_space" in script else " "
     lines = list(extra_lines)
     if "no_event" not in script:
