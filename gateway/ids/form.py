@@ -2,8 +2,8 @@
 
     <prefix> base62( hdr ‖ h[16] ‖ tag[8] )              the prefix and 34 characters, at most 64 together
     hdr = ID epoch (4 bits) ‖ tag-key version (4 bits)
-    h   = HMAC-SHA256(K_prf, lp(domain, deployment, upstream project, kind, raw))[:16]
-    tag = HMAC-SHA256(K_tag, lp(domain, deployment, prefix, hdr, h))[:8]
+    h   = HMAC-SHA256(K_prf, lp("coatcheck id h 1", deployment, upstream project, kind, raw))[:16]
+    tag = HMAC-SHA256(K_tag, lp("coatcheck id tag 1", deployment, prefix, hdr, h))[:8]
 
 `h` addresses the record under the tenant's key and tells nothing about the raw ID; the tag is the deployment's, so that
 anything it did not mint is known before any look-up. An inert ID has the same form and no record:

@@ -132,7 +132,7 @@ K = TypeVar("K")
 class Versions(Generic[K]):
     """Keys of one purpose. New things use `current`; things that state an older version still open."""
 
-    keys: Mapping[int, K]
+    keys: Mapping[int, K] = field(repr=False)
     current: int
 
     def __post_init__(self) -> None:

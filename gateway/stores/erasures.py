@@ -7,9 +7,11 @@ or broken opens no tenant. Copy it with every backup, and to every machine that 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hmac
 import os
+import tempfile
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
@@ -33,12 +35,15 @@ class ErasureList:
 
     def create(self) -> None:
         """Writes an empty list, readable by its owner only. Leaves one that is there as it is."""
+        # Linked into place when it is whole, so that a crash leaves no list rather than half of one.
+        file, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
         try:
-            file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return
-        with os.fdopen(file, "wb") as out:
-            _write(out.fileno(), self._line("", _HEAD, _FORMAT))
+            _write(file, self._line("", _HEAD, _FORMAT))
+            with contextlib.suppress(FileExistsError):
+                os.link(name, self.path)
+        finally:
+            os.close(file)
+            os.unlink(name)
         directory = os.open(self.path.parent, os.O_RDONLY)
         try:
             os.fsync(directory)

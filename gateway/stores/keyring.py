@@ -113,8 +113,11 @@ class Keyring:
         self._tenants: OrderedDict[TenantId, _Kept] = OrderedDict()
         self._loading: WeakValueDictionary[TenantId | None, asyncio.Lock] = WeakValueDictionary()
 
-    async def create_deployment(self) -> Deployment:
+    async def create_deployment(self, *, new_list: bool = False) -> Deployment:
         """At start: the deployment's keys, made where absent. Whoever of several replicas is first decides them.
+
+        A new deployment begins with an empty erasure list. Where the deployment exists and the list does not (another
+        machine, a restored backup) only `new_list` makes one: it says that no tenant was erased, or that the loss is known.
 
         Raises KeyRefused where the root key is another one, ErasuresUnreadable where the deployment has an erasure list
         and it is not here, and what the store raises.
@@ -126,6 +129,8 @@ class Keyring:
             await asyncio.to_thread(ErasureList(self._path, erasures).create)
             await self._put_deployment_key(_TAG + "1", os.urandom(KEY_BYTES))
         deployment = await self.deployment()
+        if new_list:
+            await asyncio.to_thread(deployment.erasures.create)
         await asyncio.to_thread(deployment.erasures.tenants)
         return deployment
 

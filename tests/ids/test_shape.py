@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.ids.form import DeploymentForm, TenantForm
+from gateway.ids.keys import IdentityKeys
+from gateway.ids.kinds import PREFIXES
+from gateway.ids.shape import RAW, RAW_BYTES, find_raw, is_raw_shape
+from gateway.names import Kind
+
+HEX50 = "0c392a2e7f017469006a6c0507abcdef0123456789abcdef01"
+UUID = "deadbeef-0123-4567-89ab-cdefABCDEF01"
+BASE62 = "MDLqXZjNjNeLwwaRACNDN1"
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize("tail", [HEX50, HEX50[2:], HEX50[:32], UUID, BASE62, "7" * 20, "a" * 63 + "1"])
+def test_every_listed_prefix_with_a_tail_of_any_server_has_the_shape(prefix: str, tail: str) -> None:
+    assert is_raw_shape(prefix + tail)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEX50,
+        UUID,
+        "call_" + BASE62,
+        "connector_" + BASE62,
+        "xresp_" + HEX50,
+        "RESP_" + HEX50,
+        "resp-" + HEX50,
+        "resp_" + "a" * 30,
+        "resp_" + "1" * 19,
+        "resp_" + "1" * 65,
+        "resp_" + HEX50 + "_",
+        "resp_" + HEX50 + "-x",
+        "resp_" + UUID + "0",
+        "resp_" + UUID[:-1],
+        "resp_" + HEX50 + "\n",
+        " resp_" + HEX50,
+        "msg_0",
+        "",
+    ],
+)
+def test_anything_else_has_it_not(text: str) -> None:
+    assert not is_raw_shape(text)
+
+
+@pytest.mark.parametrize("around", [' "{}"', "é{}é", "/{}/", "'{}'.", "<{}>", "{}", "\n{}\n", "a/mnt/{}.png", "={}&"])
+def test_it_is_found_between_characters_that_are_no_part_of_an_id(around: str) -> None:
+    raw = "cfile_" + HEX50
+    text = around.format(raw)
+    start = text.index(raw)
+    assert find_raw(text) == [(start, start + len(raw))]
+    data = text.encode()
+    assert [data[a:b] for a, b in find_raw(data)] == [raw.encode()]
+
+
+@pytest.mark.parametrize("around", ["_{}", "-{}", "x{}", "9{}", "{}_", "{}-", "{}Z" + "0" * 40])
+def test_it_is_not_found_inside_a_longer_word(around: str) -> None:
+    assert find_raw(around.format("resp_" + HEX50)) == []
+
+
+def test_the_longest_prefix_is_part_of_what_is_found() -> None:
+    text = f"x batch_req_{HEX50} vsfb_ibj_{HEX50} cu_sc_{HEX50} sk-proj-{HEX50} rtc_u1_{HEX50} resp_{UUID}"
+    assert [text[a:b] for a, b in find_raw(text)] == text.split()[1:]
+
+
+pieces = st.lists(
+    st.sampled_from(
+        [*PREFIXES, HEX50, UUID, BASE62, "_", "-", " ", '"', "x", "é", "a" * 30, "1" * 30, "resp", "batch_req"]
+    ),
+    max_size=12,
+).map("".join)
+
+
+@given(pieces | st.text(max_size=80))
+def test_the_fast_search_finds_what_the_pattern_finds(text: str) -> None:
+    assert find_raw(text) == [match.span() for match in RAW.finditer(text)]
+    data = text.encode("utf-8", "replace")
+    assert find_raw(data) == [match.span() for match in RAW_BYTES.finditer(data)]
+
+
+@given(st.text(max_size=60))
+def test_whole_strings_and_found_ones_agree(text: str) -> None:
+    assert is_raw_shape(text) == (find_raw(text) == [(0, len(text))] and text != "")
+
+
+def test_ids_of_our_own_have_the_shape_too_so_that_the_caller_must_verify() -> None:
+    form = TenantForm(DeploymentForm("d", {1: b"t" * 32}, 1), {1: IdentityKeys.derive(b"i" * 32)}, 1)
+    assert is_raw_shape(form.opaque(Kind.RESPONSE, "resp_" + HEX50, "p").text)
+
+
+@pytest.mark.parametrize("piece", ["resp_", "-", "_0", "a1", "a", "resp_a"])
+def test_hostile_text_takes_linear_time(piece: str) -> None:
+    hostile = "resp_" + piece * (100_000 // len(piece))
+    started = time.perf_counter()
+    find_raw(hostile)
+    RAW.findall(hostile)
+    assert time.perf_counter() - started < 2
+
+
+def test_four_kilobytes_of_json_are_searched_in_a_fraction_of_a_millisecond() -> None:
+    text = json.dumps({"id": "resp_" + HEX50, "text": "The quick brown fox, a snake_case word, a well-read dog. " * 68})
+    data = text.encode()
+    rounds = 50
+    best = min(_seconds(data) for _ in range(rounds))
+    assert len(data) > 3_800
+    assert best < 0.001
+
+
+def _seconds(data: bytes) -> float:
+    started = time.perf_counter()
+    assert len(find_raw(data)) == 1
+    return time.perf_counter() - started
