@@ -14,6 +14,8 @@ import pytest
 from gateway.settings import Settings, SettingsError, describe, example, load
 from gateway.settings.keys import KEYS, SECTIONS
 from gateway.stores.address import Topology
+from gateway.stores.node import LinkSettings
+from gateway.stores.server import Durability
 
 ROOT = base64.b64encode(bytes(range(32))).decode()
 OTHER_ROOT = base64.b64encode(bytes(range(40, 72))).decode()
@@ -196,6 +198,13 @@ def test_every_form_of_redis_is_accepted(url: str, topology: Topology) -> None:
     ).redis.target
     assert target is not None
     assert (target.topology, target.username, target.password) == (topology, "u", "p")
+
+
+def test_what_the_store_takes_has_the_same_defaults_as_the_store() -> None:
+    link = load({}, {**ENV, "REDIS_URL": "redis://h", "COATCHECK_REDIS_DURABILITY": "wait:2"}).redis.link()
+    assert link is not None
+    assert link == LinkSettings(link.target, Durability.parse("wait:2"))
+    assert load({}, ENV).redis.link() is None
 
 
 def test_redis_settings_that_contradict_each_other_are_refused() -> None:

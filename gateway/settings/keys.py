@@ -23,6 +23,8 @@ from gateway.settings.readers import (
     read_token,
 )
 from gateway.stores.address import Target
+from gateway.stores.node import LinkSettings
+from gateway.stores.server import Durability
 from gateway.upstreams.credentials import UpstreamCredential
 from gateway.upstreams.limits import UpstreamLimits
 
@@ -61,7 +63,9 @@ class Server:
 class TransportLimits:
     """Bounds of what clients may send and how long they may take."""
 
-    head_bytes: int = key(32 * 1024, "Request line and header fields together; also chunk extensions and trailers in a row.", low=1_024)
+    head_bytes: int = key(
+        32 * 1024, "Request line and header fields together; also chunk extensions and trailers in a row.", low=1_024
+    )
     head_fields: int = key(100, "Number of header fields.", low=10)
     head_s: float = key(10.0, "From a connection's opening, or a request's first byte, to the end of its header.")
     body_bytes: int = key(32 * 1024 * 1024, "A JSON body, as sent and as decoded.", low=1_024)
@@ -113,10 +117,27 @@ class Redis:
         "or wait:N (N replicas have it).",
         read=read_durability,
     )
-    connect_timeout_s: float = key(2.0, "From opening a connection to its first reply.")
-    reply_timeout_s: float = key(2.0, "Longest wait for the reply to one call.")
+    connect_timeout_s: float = key(1.0, "From a connection's first packet until it is signed in and checked.")
+    reply_timeout_s: float = key(2.0, "A connection whose oldest call waits longer is cut.")
+    unconfirmed_s: float = key(5.0, "A call is sent again over new connections for so long, then it fails.")
+    durable_timeout_s: float = key(0.4, "Longest wait for the durability that is set, where it is not everysec.")
+    max_calls: int = key(8_192, "Calls without a reply; more fail at once.")
     target: Target | None = None
     """`url` and what belongs to it, read; None: the embedded store."""
+
+    def link(self) -> LinkSettings | None:
+        """What the store's connections take; None: the embedded store."""
+        if self.target is None:
+            return None
+        return LinkSettings(
+            self.target,
+            Durability.parse(self.durability),
+            self.connect_timeout_s,
+            self.reply_timeout_s,
+            self.unconfirmed_s,
+            self.durable_timeout_s,
+            self.max_calls,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Final
 
+from gateway.stores.server import Durability
+
 Network = IPv4Network | IPv6Network
 Reader = Callable[[object], Any]
 
 _BOOLEANS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-_DURABILITY: Final = re.compile(r"everysec|waitaof|wait:[1-9]")
 _MAX_SECRET_BYTES: Final = 4_096
 _LEAST_DISTINCT_BYTES: Final = 16
 """32 random bytes have about 30 distinct ones; fewer than 16 come once in 10^17 keys, and from every typed-in filler."""
@@ -84,8 +85,10 @@ def _network(text: str) -> Network:
 
 def read_durability(value: object) -> str:
     text = read_text(value)
-    if not _DURABILITY.fullmatch(text):
-        raise ValueError("must be everysec, waitaof, or wait:N for N replicas (1 to 9)")
+    try:
+        Durability.parse(text)
+    except ValueError:
+        raise ValueError("must be everysec, waitaof, or wait:N for N replicas (1 to 9)") from None
     return text
 
 
