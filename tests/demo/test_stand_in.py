@@ -390,7 +390,7 @@ def test_number_tokens_and_escapes_stand_in_the_bytes(http: httpx2.Client) -> No
 
 
 def test_code_holds_file_ids_that_deltas_split(http: httpx2.Client, server: Running) -> None:
-    file_id = server.provider.new_file()
+    file_id = server.provider.new_attachment("file-")
     tools = [{"type": "code_interpreter", "container": {"type": "auto", "file_ids": [file_id]}}]
     events = events_of(stream_bytes(http, "[[script: code_interpreter]]", tools=tools))
     code = events[-1]["response"]["output"][0]["code"]
@@ -413,6 +413,37 @@ def test_every_issued_id_of_an_answer_is_on_record() -> None:
         assert shaped <= set(planted.provider.issued)
         places = {issued.place for raw, issued in planted.provider.issued.items() if raw in seen}
     assert {"canary: header", "canary: SSE comment", "canary: URL", "canary: error text", "model text"} <= places
+
+
+def test_official_client_reads_answers_full_of_canaries() -> None:
+    with (
+        running(Options(canary=True)) as planted,
+        openai.OpenAI(base_url=planted.api_url, api_key="k", max_retries=0) as client,
+    ):
+        first = client.responses.create(model=MODEL, input="[[script: reasoning, code_interpreter, annotations]] hi")
+        with client.responses.stream(model=MODEL, input="again", previous_response_id=first.id) as stream:
+            text = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
+            final = stream.get_final_response()
+    assert final.output_text == text
+    assert f"I was given {first.id}; I am {final.id}, {final.output[0].to_dict()['id']}." in text
+
+
+def test_background_job_goes_on_when_its_stream_is_left(client: openai.OpenAI) -> None:
+    stream = client.responses.create(model=MODEL, input="[[script: hang=3]]", background=True, stream=True)
+    seen = [next(iter(stream)) for _ in range(2)]
+    stream.close()
+    response_id = seen[0].response.id  # type: ignore[union-attr]
+    assert client.responses.retrieve(response_id).status == "in_progress"
+    assert client.responses.retrieve(response_id).status == "completed"
+    resumed = client.responses.retrieve(response_id, stream=True, starting_after=1)
+    assert next(iter(resumed)).sequence_number == 2
+
+
+def test_connection_that_is_dropped_after_an_answer_leaves_the_answer_whole(http: httpx2.Client) -> None:
+    for words in ("drop_after", "goodbye"):
+        assert post(http, input=f"[[script: {words}]]").json()["status"] == "completed"
+        time.sleep(0.1)
+        assert post(http, input="next").status_code == 200
 
 
 def test_unknown_paths_and_methods_read_as_the_real_ones(http: httpx2.Client) -> None:

@@ -6,7 +6,7 @@
 | `GET /_stand_in/issued` | every raw ID with its place and whether a client may see it |
 | `GET /_stand_in/words` | the words that scripts may hold |
 | `POST /_stand_in/script` | `{"default": "words"}` for all requests, `{"next": ["words", …]}` for the next ones |
-| `POST /_stand_in/files` | a raw file ID that exists |
+| `POST /_stand_in/attachment` | for `{"prefix": "file-"}`, a raw ID of that kind that exists and may be named |
 | `POST /_stand_in/reset` | forgets everything |
 """
 
@@ -57,8 +57,8 @@ def _script(provider: Provider, body: bytes) -> Any:
     return {"waiting": len(provider.next_scripts)}
 
 
-def _files(provider: Provider, body: bytes) -> Any:
-    return {"id": provider.new_file()}
+def _attachment(provider: Provider, body: bytes) -> Any:
+    return {"id": provider.new_attachment(json.loads(body)["prefix"])}
 
 
 def _reset(provider: Provider, body: bytes) -> Any:
@@ -71,7 +71,7 @@ _DOORS: dict[tuple[str, str], Callable[[Provider, bytes], Any]] = {
     ("GET", "issued"): _issued,
     ("GET", "words"): _words,
     ("POST", "script"): _script,
-    ("POST", "files"): _files,
+    ("POST", "attachment"): _attachment,
     ("POST", "reset"): _reset,
 }
 

@@ -152,6 +152,8 @@ class Exchange:
 
     async def _start(self, status: int, headers: dict[str, str]) -> None:
         self.received.status = status
+        if "goodbye" in self.script:
+            headers["connection"] = "close"
         pairs = [*headers.items(), *service_headers(self.provider, self.request_id)]
         if self._canary:
             pairs += self._canary.headers()
@@ -172,6 +174,8 @@ class Exchange:
     async def _end(self) -> None:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         self.received.finished_at = time.monotonic()
+        if "drop_after" in self.script:
+            await self._hang_up()
 
     async def _pause(self, seconds: float) -> None:
         """Waits. Raises `Gone` as soon as the client leaves."""

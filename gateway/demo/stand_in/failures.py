@@ -182,6 +182,14 @@ def skill_not_found(raw: str) -> Failure:
     return Failure(404, f"Skill with id '{raw}' not found.")
 
 
+def tunnel_not_found(raw: str) -> Failure:
+    return Failure(404, f"Tunnel with id '{raw}' not found.")
+
+
+def prompt_not_found(raw: str) -> Failure:
+    return Failure(404, f"Prompt with id '{raw}' not found.")
+
+
 def container_not_found(raw: str) -> Failure:
     return Failure(404, f"Container with id '{raw}' not found.")
 

@@ -66,6 +66,7 @@ _ATTACHED: tuple[tuple[tuple[str, ...], Callable[[str], failures.Failure]], ...]
     (("file_id", "file_ids"), failures.file_not_found),
     (("vector_store_ids",), failures.vector_store_not_found),
     (("skill_id",), failures.skill_not_found),
+    (("tunnel_id",), failures.tunnel_not_found),
     (("container", "container_id"), failures.container_not_found),
 )
 """Keys under which an ID of something attached stands, and the failure where it does not exist."""

@@ -146,17 +146,9 @@ class Provider:
         """Words for the next request under /v1 alone; several calls make a queue."""
         self.next_scripts.append(parse(words))
 
-    def new_file(self) -> str:
-        """A raw file ID that exists."""
-        return self.ids.new("file-", place="made for a test")
-
-    def new_vector_store(self) -> str:
-        """A raw vector store ID that exists."""
-        return self.ids.new("vs_", place="made for a test")
-
-    def new_container(self) -> str:
-        """A raw container ID that exists."""
-        return self.ids.new("cntr_", place="made for a test")
+    def new_attachment(self, prefix: str) -> str:
+        """A raw ID that exists and that requests may name: `file-`, `vs_`, `cntr_`, `skill_`, `pmpt_` or `tunnel_`."""
+        return self.ids.new(prefix, place="made for a test")
 
     def response(self, raw: str) -> StoredResponse:
         found = self.responses.get(raw)

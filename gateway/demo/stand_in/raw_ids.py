@@ -56,18 +56,20 @@ _FIXED: dict[str, tuple[str, int]] = {
     "org-": (BASE62, 24),
     "proj_": (BASE62, 24),
     "skill_": (HEX, 48),
+    "pmpt_": (HEX, 48),
+    "tunnel_": (HEX, 32),
     "chatcmpl-": (BASE62, 29),
     "batch_": (HEX, 32),
     "cu_sc_": (HEX, 50),
 }
 """Kinds whose shape does not follow the style: prefix → alphabet and length of the tail."""
 
-_ATTACHABLE = frozenset({"file-", "vs_", "cntr_", "skill_"})
+_ATTACHABLE = frozenset({"file-", "vs_", "cntr_", "skill_", "pmpt_", "tunnel_"})
 
 _SHAPE = re.compile(
     r"(?<![A-Za-z0-9_-])"
     r"((?:resp|conv|msg|rs|fc|fco|ctc|ctco|ws|fs|ci|ig|mcp|mcpl|mcpr|mcpa|cu|cuo|lsh|lsho|sh|sho|apc|apco|tsc|tso|cmp|"
-    r"cntr|cfile|vs|skill|batch|proj)_|file-|org-|chatcmpl-)"
+    r"cntr|cfile|vs|skill|pmpt|tunnel|batch|proj)_|file-|org-|chatcmpl-)"
     r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?=[A-Za-z]*[0-9])[A-Za-z0-9]{20,64})"
     r"(?![A-Za-z0-9_-])"
 )
@@ -80,7 +82,7 @@ def find_ids(text: str) -> list[str]:
 
 class RawIds:
     """Makes IDs and remembers them all. `issued` maps each raw ID to the record of where it first stood, `attachable`
-    holds the files, vector stores, containers and skills, which requests may name."""
+    holds the files, vector stores, containers, skills, prompts and tunnels, which requests may name."""
 
     def __init__(
         self,

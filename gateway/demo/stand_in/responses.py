@@ -150,7 +150,10 @@ def _turn(provider: Provider, request: Request, body: Json) -> Turn:
         before, lineage = found.history, found.lineage
     elif conversation is not None:
         before, lineage = conversation.items, conversation.lineage
-    check_attachments(provider, body.get("tools"))
+    check_attachments(provider, [body.get("tools"), body.get("prompt")])
+    prompt = body.get("prompt")
+    if isinstance(prompt, dict) and prompt.get("id") not in provider.ids.attachable:
+        raise failures.prompt_not_found(str(prompt.get("id")))
     new = resolve(provider, as_items(body.get("input", []), "input"), before, lineage, "input")
     context = [*before, *new]
     check_order(provider, new, context)

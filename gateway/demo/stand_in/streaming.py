@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gateway.demo.stand_in.fidelity import verbatim
 from gateway.demo.stand_in.outputs import Json
 from gateway.demo.stand_in.provider import StoredResponse
 from gateway.demo.stand_in.raw_ids import RawIds
@@ -28,8 +29,9 @@ def snapshot(stored: StoredResponse, status: str) -> Json:
 
 def events(stored: StoredResponse, ids: RawIds) -> Iterator[Json]:
     """All events, numbered from 0. Made as they are read, so that a flood of gigabytes takes no memory."""
+    odd = {"x_number": verbatim("1.50e+3"), "x_slash": verbatim('"\\/"')} if "numbers" in stored.script else {}
     for number, event in enumerate(_unnumbered(stored, ids)):
-        yield {"type": event["type"], "sequence_number": number, **event}
+        yield {"type": event["type"], "sequence_number": number, **event, **odd}
 
 
 def _unnumbered(stored: StoredResponse, ids: RawIds) -> Iterator[Json]:
