@@ -7,14 +7,14 @@ Who reads the store learns how many records there are, when they were written, a
 raw ID, no owner, no state. Who writes it can delete a record or put an older one of the same key back; a record moved to
 another key does not open, and neither does a changed one.
 
-The root's kind is 0 in a root's own record. The one call that looks up a child follows its clear pointer, so owner,
-visibility and state always come from the root. This is the only module of the stores that knows raw IDs.
+The root's kind is 0 in a root's own record. The one call that looks up a child follows its clear pointer, so owner and
+visibility always come from the root. This is the only module of the stores that knows raw IDs.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -25,7 +25,7 @@ from gateway.ids.encoding import lp
 from gateway.ids.form import H_BYTES
 from gateway.ids.keys import NONCE_BYTES, StorageKeys, Versions
 from gateway.ids.kinds import KIND_OF_CODE, KINDS
-from gateway.names import Kind, Owner, TenantId, Visibility
+from gateway.names import Kind, Owner, RawId, TenantId, Visibility
 
 VERSION: Final = 1
 _ROOT: Final = 0
@@ -47,34 +47,42 @@ class RecordState(Enum):
 class Root:
     """An object that has an owner of its own."""
 
-    kind: Kind
-    raw: str = field(repr=False)
+    raw: RawId
     owner: Owner
     visibility: Visibility
-    parent: str
-    """`h` of the object that this one was first seen in, in hex; empty for none."""
     upstream: str
     """Name of the upstream key that the object lives under."""
     project: str
     """The upstream project."""
-    stored: bool
-    background: bool
     created: int
     """UTC seconds."""
-    expires: int | None
+    expires: int | None = None
     """UTC seconds; None: until deleted."""
-    state: RecordState
+    parent: str = ""
+    """`h` of the object that this one was first seen in, in hex; empty for none."""
+    stored: bool = True
+    background: bool = False
+    state: RecordState = RecordState.ACTIVE
+
+    @property
+    def kind(self) -> Kind:
+        return self.raw.kind
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """An object that belongs to a root, and whose owner, visibility and state are the root's."""
+    """An object that belongs to a root. Owner, visibility and upstream are the root's; it can be deleted alone, and is
+    gone when its root is."""
 
-    kind: Kind
-    raw: str = field(repr=False)
+    raw: RawId
     root_kind: Kind
     root_h: bytes
     """16 bytes."""
+    state: RecordState = RecordState.ACTIVE
+
+    @property
+    def kind(self) -> Kind:
+        return self.raw.kind
 
 
 def record_key(tenant: TenantId, kind: Kind, h: bytes) -> bytes:
@@ -92,7 +100,7 @@ def seal_root(keys: Versions[StorageKeys], key_name: bytes, root: Root, nonce: b
         | _BACKGROUND * root.background
         | _DELETED * (root.state is RecordState.DELETED)
     )
-    texts = (root.raw, root.owner.issuer, root.owner.subject, root.upstream, root.project)
+    texts = (root.raw.text, root.owner.issuer, root.owner.subject, root.upstream, root.project)
     fields = _FIXED.pack(KINDS[root.kind].code, flags, root.created, root.expires or 0)
     fields += _packed(bytes.fromhex(root.parent), *map(_to_bytes, texts))
     return _seal(keys, key_name, _ROOT, b"", fields, nonce)
@@ -102,7 +110,8 @@ def seal_child(keys: Versions[StorageKeys], key_name: bytes, child: Child, nonce
     """The stored bytes. `nonce`: 12 random bytes. ValueError where the kind can't belong to such a root."""
     if child.root_kind not in KINDS[child.kind].roots or len(child.root_h) != H_BYTES:
         raise ValueError(f"{child.kind.value} is no child of {child.root_kind.value}")
-    fields = bytes([KINDS[child.kind].code]) + _packed(_to_bytes(child.raw))
+    flags = _DELETED * (child.state is RecordState.DELETED)
+    fields = bytes([KINDS[child.kind].code, flags]) + _packed(_to_bytes(child.raw.text))
     return _seal(keys, key_name, KINDS[child.root_kind].code, child.root_h, fields, nonce)
 
 
@@ -134,8 +143,7 @@ def _root(fields: bytes) -> Root:
     parent, *texts = _unpacked(fields, _FIXED.size, 6)
     raw, issuer, subject, upstream, project = map(_to_text, texts)
     return Root(
-        kind=KIND_OF_CODE[code],
-        raw=raw,
+        raw=RawId(KIND_OF_CODE[code], raw),
         owner=Owner(issuer, subject),
         visibility=Visibility.TENANT if flags & _TENANT_VISIBLE else Visibility.PRIVATE,
         upstream=upstream,
@@ -145,13 +153,17 @@ def _root(fields: bytes) -> Root:
         parent=parent.hex(),
         stored=bool(flags & _STORED),
         background=bool(flags & _BACKGROUND),
-        state=RecordState.DELETED if flags & _DELETED else RecordState.ACTIVE,
+        state=_state(flags),
     )
 
 
 def _child(fields: bytes, root_kind: Kind, root_h: bytes) -> Child:
-    (raw,) = _unpacked(fields, 1, 1)
-    return Child(KIND_OF_CODE[fields[0]], _to_text(raw), root_kind, root_h)
+    (raw,) = _unpacked(fields, 2, 1)
+    return Child(RawId(KIND_OF_CODE[fields[0]], _to_text(raw)), root_kind, root_h, _state(fields[1]))
+
+
+def _state(flags: int) -> RecordState:
+    return RecordState.DELETED if flags & _DELETED else RecordState.ACTIVE
 
 
 def _packed(*parts: bytes) -> bytes:

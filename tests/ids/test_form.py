@@ -124,6 +124,15 @@ def test_what_was_not_minted_here_never_verifies(text: str) -> None:
     assert FORM.verify(text) is None
 
 
+def test_an_id_longer_than_64_characters_is_not_ours_even_with_a_good_tag() -> None:
+    assert FORM.verify(FORM.mint("a" * 29 + "_", 1, bytes(16)).text) is not None
+    assert FORM.verify(FORM.mint("a" * 30 + "_", 1, bytes(16)).text) is None
+
+
+def test_an_id_of_an_epoch_whose_keys_are_gone_is_no_inert_id() -> None:
+    assert not ALICE.is_inert(Parsed("resp_", 9, 1, bytes(16)))
+
+
 def test_an_id_of_another_deployment_does_not_verify_even_under_the_same_key() -> None:
     assert DeploymentForm("ffffffffffffffff", {1: b"t" * 32}, 1).verify(OPAQUE) is None
 
