@@ -102,7 +102,7 @@ class RedisServer:
 
     def command(self, *arguments: Any) -> Any:
         """One command over a connection of its own."""
-        client = redis.Redis(unix_socket_path=str(self.socket_path), socket_timeout=5)
+        client: Any = redis.Redis(unix_socket_path=str(self.socket_path), socket_timeout=5)
         try:
             return client.execute_command(*arguments)
         finally:

@@ -19,6 +19,7 @@ if place == 'next' and ARGV[6] ~= '' then
   local last = writer_state(ARGV[6])
   if last and last < tonumber(ARGV[7]) then
     redis.call('HSET', KEYS[1], 'halted', 1)
+    redis.call('SET', ARGV[6], 'ended', 'EX', WRITER_LIFE_S)
     return redis.error_reply('LOST the log is shorter than it was')
   end
 end

@@ -6,7 +6,8 @@ bytes are opaque here: this module, and whoever imports only this module, cannot
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from asyncio import Future
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -180,9 +181,9 @@ class Store(Protocol):
     def ready(self, tenant: TenantId) -> bool:
         """False while the tenant's server is known to be out of reach. A call made then fails at once."""
 
-    def begin(self, tenant: TenantId, call: Begin) -> Awaitable[Begun]: ...
+    def begin(self, tenant: TenantId, call: Begin) -> Future[Begun]: ...
 
-    def finish(self, tenant: TenantId, call: Finish) -> Awaitable[Finished]: ...
+    def finish(self, tenant: TenantId, call: Finish) -> Future[Finished]: ...
 
     async def read_events(self, tenant: TenantId, after_seq: int, count: int) -> tuple[StoredEvent, ...]:
         """At most `count` events with a sequence number above `after_seq`, oldest first."""

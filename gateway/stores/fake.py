@@ -20,7 +20,7 @@ class FakeLink:
 
     def __init__(self, scripts: Sequence[bytes]) -> None:
         # The replies of the connection are those of the wire; a client would turn them into other shapes.
-        self._connection = fakeredis.FakeRedis(version=(7,), protocol=2).connection_pool.get_connection()
+        self._connection: Any = fakeredis.FakeRedis(version=(7,), protocol=2).connection_pool.get_connection()
         for script in scripts:
             self._execute("SCRIPT", "LOAD", script)
 

@@ -8,6 +8,7 @@ forged or moved, for it is bound to its key. Scripts run in one call each, so wh
 from __future__ import annotations
 
 import hashlib
+from asyncio import Future
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -81,7 +82,7 @@ class RedisStore:
     def ready(self, tenant: TenantId) -> bool:
         return self._link.ready(tenant_keys(tenant).slot)
 
-    def begin(self, tenant: TenantId, call: Begin) -> Awaitable[Begun]:
+    def begin(self, tenant: TenantId, call: Begin) -> Future[Begun]:
         names, entry = tenant_keys(tenant), call.entry
         keys = [names.meta, names.log, names.writer(entry.writer), names.open]
         if call.credential:
@@ -95,7 +96,7 @@ class RedisStore:
         )  # fmt: skip
         return self._link.call(names.slot, arguments, _begun, tag=names.tag, durable=True)
 
-    def finish(self, tenant: TenantId, call: Finish) -> Awaitable[Finished]:
+    def finish(self, tenant: TenantId, call: Finish) -> Future[Finished]:
         names, first = tenant_keys(tenant), call.entries[0]
         keys = [names.meta, names.log, names.writer(first.writer), names.open]
         values: list[Argument] = [call.generation, call.closes, first.wseq, len(call.entries)]

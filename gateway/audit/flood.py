@@ -1,0 +1,84 @@
+"""Sums floods of one refusal, so that forged IDs cannot fill a log.
+
+The first refusals of a second are events of their own. From then on the principal is turned away without any I/O for the rest
+of that second, and what was turned away becomes one event per principal, reason and second. Time is passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.audit.event import Actor, Target
+from gateway.names import TenantId
+
+FIRST: Final = 20
+"""Refusals of one principal and reason that are logged one by one, each second."""
+SHOWN: Final = 16
+COUNTED_TARGETS: Final = 4096
+"""Distinct targets are counted up to here."""
+
+_Principal = tuple[TenantId, str]
+
+
+@dataclass(slots=True)
+class Sum:
+    """What one principal was refused for one reason in one second, beyond the first."""
+
+    tenant: TenantId
+    actor: Actor
+    reason: str
+    second: int
+    """UTC."""
+    count: int = 0
+    targets: dict[Target, None] = field(default_factory=dict)
+    """Distinct, in the order in which they came."""
+
+    def add(self, targets: Iterable[Target]) -> None:
+        self.count += 1
+        for target in targets:
+            if len(self.targets) < COUNTED_TARGETS:
+                self.targets[target] = None
+
+
+class Floods:
+    def __init__(self, first: int = FIRST) -> None:
+        self._first = first
+        self._second = 0
+        self._refused: dict[tuple[TenantId, str, str], int] = {}
+        self._flooded: dict[_Principal, Sum] = {}
+        self._ended: list[Sum] = []
+
+    def refused(self, tenant: TenantId, actor: Actor, reason: str, now_s: float) -> None:
+        """Counts a refusal that is logged by itself."""
+        self._turn(now_s)
+        key = (tenant, actor.pseudonym, reason)
+        count = self._refused[key] = self._refused.get(key, 0) + 1
+        if count >= self._first and (principal := key[:2]) not in self._flooded:
+            self._flooded[principal] = Sum(tenant, actor, reason, self._second)
+
+    def turn_away(self, tenant: TenantId, actor: Actor, targets: Iterable[Target], now_s: float) -> float | None:
+        """Seconds until the principal may try again, the attempt being counted; None: go on."""
+        if not self._flooded:
+            return None
+        self._turn(now_s)
+        flood = self._flooded.get((tenant, actor.pseudonym))
+        if flood is None:
+            return None
+        flood.add(targets)
+        return self._second + 1 - now_s
+
+    def ended(self, now_s: float) -> list[Sum]:
+        """The sums of past seconds, each handed out once."""
+        self._turn(now_s)
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _turn(self, now_s: float) -> None:
+        # A clock that is set back must not lift a ban early nor keep it for long: any other second is a new one.
+        if int(now_s) != self._second:
+            self._second = int(now_s)
+            self._ended += [flood for flood in self._flooded.values() if flood.count]
+            self._flooded.clear()
+            self._refused.clear()

@@ -1,0 +1,388 @@
+"""The audit log: nothing is done before its intent is in the log, and what was done is in the log before it is told.
+
+`begin` and `finish` chain their events and put them on the wire before they return; what they return is awaited for at most
+`limit_s`. A caller who gives up, or is cancelled, changes nothing of that: a call on its way is never taken back, and an intent
+that is confirmed after its caller was refused gets its outcome from here.
+
+Not in the log: requests that are refused before a tenant is known (they are summed in the operator's log), and what a flooding
+principal sends while it is turned away (one summed event a second).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, TypeVar
+
+import orjson
+
+from gateway.audit.chain import Ended, Writer, succeed
+from gateway.audit.event import SYSTEM, Event, EventType, Outcome, Phase, Result, decode
+from gateway.audit.flood import SHOWN, Floods, Sum
+from gateway.errors import TABLE, Problem, Reason
+from gateway.names import TenantId
+from gateway.stores.contract import (
+    Begin,
+    Begun,
+    Entry,
+    Finish,
+    Finished,
+    Lookup,
+    NotDurable,
+    Store,
+    StoreError,
+    StoreUnavailable,
+    Write,
+    WriterRefused,
+)
+from gateway.tasks import Tasks
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T", Begun, Finished)
+
+OVERDUE_AT_ONCE: Final = 100
+NETWORKS: Final = 4096
+"""Distinct networks are counted up to here, per reason and second."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    limit_s: float = 0.5
+    """What is not confirmed by then fails its request."""
+    sums_every_s: float = 1.0
+    sweep_every_s: float = 30.0
+    """Overdue intents of tenants that this process has served."""
+    sweep_all_every_s: float = 600.0
+    """Overdue intents of all tenants, left by processes that died."""
+    overdue_lease_s: int = 60
+    idle_writer_s: float = 3600.0
+    """A writer that was idle for so long is forgotten; the next event begins a new one."""
+
+
+class _Lane:
+    """One tenant's present writer in this process."""
+
+    __slots__ = ("confirmed", "ended", "used", "writer")
+
+    def __init__(self) -> None:
+        self.writer: Writer | None = None
+        self.confirmed = 0
+        self.ended: Ended | None = None
+        """The last writer with a confirmed entry, if it had to be ended."""
+        self.used = 0.0
+
+
+class AuditLog:
+    def __init__(
+        self, store: Store, settings: AuditSettings | None = None, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`clock` gives UTC seconds."""
+        self._store = store
+        self._settings = settings or AuditSettings()
+        self._clock = clock
+        self._lanes: dict[TenantId, _Lane] = {}
+        self._floods = Floods()
+        self._unsent: list[Sum] = []
+        self._strangers: dict[str, tuple[int, dict[str, None]]] = {}
+        self._underway: set[asyncio.Future[Begun] | asyncio.Future[Finished]] = set()
+        self._tasks = Tasks()
+
+    def start(self) -> None:
+        """Begins the periodic work: sums, and the closing of overdue intents."""
+        self._tasks.spawn("audit sums", self._every(self._settings.sums_every_s, self.send_sums))
+        self._tasks.spawn("audit sweep", self._every(self._settings.sweep_every_s, self._sweep_served))
+        self._tasks.spawn("audit sweep all", self._every(self._settings.sweep_all_every_s, self._sweep_all))
+
+    async def aclose(self) -> None:
+        """Sends the sums, and waits at most `limit_s` for what is on its way."""
+        await self._tasks.aclose()
+        await self.send_sums(now_s=self._clock() + 1)
+        if self._underway:
+            await asyncio.wait(set(self._underway), timeout=self._settings.limit_s)
+
+    # One request
+
+    def begin(
+        self,
+        tenant: TenantId,
+        event: Event,
+        *,
+        credential: str = "",
+        lookups: tuple[Lookup, ...] = (),
+        open_s: int = 0,
+    ) -> asyncio.Future[Begun]:
+        """Appends an intent (`open_s`: seconds until it is closed as unknown) or a single event, and reads `lookups`.
+
+        The awaitable raises Problem: TOO_MANY_REFUSALS (nothing was sent) or AUDIT_UNAVAILABLE.
+        """
+        now = self._clock()
+        if (
+            event.actor.pseudonym
+            and (wait := self._floods.turn_away(tenant, event.actor, event.targets, now)) is not None
+        ):
+            return _failed(Problem(Reason.TOO_MANY_REFUSALS, retry_after_s=wait))
+        if not self._store.ready(tenant):
+            return _failed(_unavailable())
+        self._count_refusals(tenant, (event,), now)
+        lane = self._lane(tenant, now)
+        entry = self._chain(lane, event)
+        call = Begin(entry, credential, lookups, int(now) + open_s if open_s else 0)
+        late = partial(self._late_begin, event) if open_s else None
+        return self._limited(lane, entry, self._store.begin(tenant, call), Reason.AUDIT_UNAVAILABLE, late)
+
+    def finish(
+        self,
+        tenant: TenantId,
+        events: tuple[Event, ...],
+        *,
+        begun: Begun | None = None,
+        writes: tuple[Write, ...] = (),
+        closes: bool = True,
+    ) -> asyncio.Future[Finished]:
+        """Appends `events`, then carries out `writes` if the tenant is what it was at `begun`, whose intent this closes.
+
+        The awaitable raises Problem(MAPPING_UNAVAILABLE): the writes may have been done, but nobody may rely on it.
+        """
+        now = self._clock()
+        if not self._store.ready(tenant):
+            return _failed(Problem(Reason.MAPPING_UNAVAILABLE))
+        self._count_refusals(tenant, events, now)
+        lane = self._lane(tenant, now)
+        entries = tuple(self._chain(lane, event) for event in events)
+        generation, seq = (begun.generation, begun.seq) if begun else (0, 0)
+        call = Finish(entries, writes, generation, seq if closes else 0)
+        late = partial(self._late_finish, events[-1]) if writes else None
+        return self._limited(lane, entries[-1], self._store.finish(tenant, call), Reason.MAPPING_UNAVAILABLE, late)
+
+    def record(self, tenant: TenantId, event: Event) -> asyncio.Future[Begun]:
+        """Appends a single event. Raises as `begin` does."""
+        return self.begin(tenant, event)
+
+    def refuse_stranger(self, reason: Reason, network: str) -> None:
+        """Counts a refusal that belongs to no tenant, for the operator's log. No I/O."""
+        count, networks = self._strangers.get(reason, (0, {}))
+        if len(networks) < NETWORKS:
+            networks[network] = None
+        self._strangers[reason] = (count + 1, networks)
+
+    # Chains
+
+    def _lane(self, tenant: TenantId, now: float) -> _Lane:
+        """The tenant's lane, with a writer that may take entries."""
+        lane = self._lanes.get(tenant)
+        if lane is None:
+            lane = self._lanes[tenant] = _Lane()
+        lane.used = now
+        if lane.writer is None:
+            lane.confirmed = 0
+            new_id = secrets.token_hex(12)
+            if lane.ended is None:
+                lane.writer = Writer(new_id)
+            else:
+                lane.writer, entry = succeed(lane.ended, new_id, tenant, int(now * 1e6))
+                inner = self._store.begin(tenant, Begin(entry))
+                self._underway.add(inner)
+                inner.add_done_callback(partial(self._arrived, lane, entry))
+                inner.add_done_callback(_seen)
+        return lane
+
+    def _chain(self, lane: _Lane, event: Event) -> Entry:
+        assert lane.writer is not None  # noqa: S101 - `_lane` has seen to it
+        lane.writer, entry = lane.writer.next(event)
+        return entry
+
+    def _arrived(self, lane: _Lane, entry: Entry, inner: asyncio.Future[T]) -> None:
+        """A call has its answer: the writer goes on, or ends here."""
+        self._underway.discard(inner)
+        error = None if inner.cancelled() else inner.exception()
+        writer = lane.writer
+        if writer is None or writer.id != entry.writer:
+            return
+        if inner.cancelled() or (error is not None and not isinstance(error, NotDurable)):
+            if lane.confirmed:
+                lane.ended = Ended(writer.id, lane.confirmed)
+            lane.writer = None
+            logger.warning("audit_writer_ended", extra={"writer": writer.id, "confirmed": lane.confirmed})
+        elif error is None and inner.result().seq == 0:
+            # Erased or unknown: nothing was appended, so there is no chain to go on with.
+            lane.writer, lane.ended = None, None
+        else:
+            lane.confirmed = max(lane.confirmed, entry.wseq)
+
+    # Limits
+
+    def _limited(
+        self,
+        lane: _Lane,
+        entry: Entry,
+        inner: asyncio.Future[T],
+        reason: Reason,
+        late: Callable[[Reason, int], None] | None,
+    ) -> asyncio.Future[T]:
+        """What the caller awaits: the answer, or Problem(`reason`) after `limit_s` or a failure.
+
+        `late` hears what the caller was told (or that it had gone) and the sequence number, where the events are in the log
+        though the caller was refused or had gone.
+        """
+        loop = asyncio.get_running_loop()
+        outer: asyncio.Future[T] = loop.create_future()
+        timer = loop.call_later(self._settings.limit_s, _expire, outer, reason)
+        self._underway.add(inner)
+
+        def answered(inner: asyncio.Future[T]) -> None:
+            timer.cancel()
+            self._arrived(lane, entry, inner)
+            error = StoreUnavailable("closed") if inner.cancelled() else inner.exception()
+            told = Reason.CLIENT_CLOSED if outer.cancelled() else reason
+            if error is None:
+                if not outer.done():
+                    outer.set_result(inner.result())
+                elif late is not None:
+                    late(told, inner.result().seq)
+                return
+            if isinstance(error, NotDurable) and late is not None:
+                late(told, error.seq)
+            elif isinstance(error, WriterRefused):
+                logger.warning("audit_entry_refused", extra={"writer": entry.writer, "wseq": entry.wseq})
+            elif not isinstance(error, StoreError):
+                logger.error("store_call_failed", exc_info=error)
+            _expire(outer, reason)
+
+        inner.add_done_callback(answered)
+        return outer
+
+    def _late_begin(self, event: Event, told: Reason, seq: int) -> None:
+        """An intent is in the log whose caller was told that nothing was done, or has gone."""
+        self._close(event, told, seq, seq)
+
+    def _late_finish(self, event: Event, told: Reason, seq: int) -> None:
+        """Mappings are written whose caller was told that they are not, and has withheld the answer."""
+        if told is not Reason.CLIENT_CLOSED:
+            self._close(event, told, seq, 0)
+
+    def _close(self, event: Event, told: Reason, seq: int, intent: int) -> None:
+        if seq:
+            outcome = Outcome(Result.ERROR, told, TABLE[told].status)
+            _let_go(self.finish(event.tenant, (self._closing(event, outcome),), begun=_begun(intent)))
+
+    def _closing(self, event: Event, outcome: Outcome) -> Event:
+        now_us = int(self._clock() * 1e6)
+        return replace(event, ts_us=now_us, phase=Phase.OUTCOME, outcome=outcome, targets=(), changes={})
+
+    # Floods
+
+    def _count_refusals(self, tenant: TenantId, events: Iterable[Event], now: float) -> None:
+        for event in events:
+            if event.outcome is not None and event.outcome.result is Result.DENY and event.actor.pseudonym:
+                self._floods.refused(tenant, event.actor, event.outcome.reason, now)
+
+    async def send_sums(self, now_s: float | None = None) -> None:
+        """Appends the sums of the seconds that are over; what cannot be appended now is kept for the next time."""
+        now = self._clock() if now_s is None else now_s
+        sums, self._unsent = [*self._unsent, *self._floods.ended(now)], []
+        for flood in sums:
+            try:
+                await self.begin(flood.tenant, _summed(flood, int(now * 1e6)))
+            except Problem:
+                self._unsent.append(flood)
+        strangers, self._strangers = self._strangers, {}
+        for reason, (count, networks) in sorted(strangers.items()):
+            line = {"ts": int(now * 1e6), "reason": reason, "count": count, "networks": [*networks][:SHOWN]}
+            line["networks_count"] = len(networks)
+            try:
+                await self._store.append_operator_event(orjson.dumps(line, option=orjson.OPT_SORT_KEYS))
+            except StoreError:
+                seen = self._strangers.get(reason, (0, {}))
+                self._strangers[reason] = (count + seen[0], networks | seen[1])
+
+    # Intents without an outcome
+
+    async def sweep(self, tenant: TenantId) -> int:
+        """Closes the tenant's overdue intents as unknown. How many; raises StoreError."""
+        now, closed = self._clock(), 0
+        while True:
+            overdue = await self._store.take_overdue(tenant, int(now), self._settings.overdue_lease_s, OVERDUE_AT_ONCE)
+            for stored in overdue:
+                event = decode(stored.body)
+                closing = self._closing(event, Outcome(Result.UNKNOWN))
+                try:
+                    await self.finish(tenant, (closing,), begun=_begun(stored.seq))
+                except Problem:
+                    return closed  # it comes up again after its lease
+                closed += 1
+            if len(overdue) < OVERDUE_AT_ONCE:
+                return closed
+
+    async def _sweep_served(self) -> None:
+        now = self._clock()
+        for tenant, lane in list(self._lanes.items()):
+            await self.sweep(tenant)
+            if now - lane.used > self._settings.idle_writer_s:
+                self._lanes.pop(tenant, None)
+
+    async def _sweep_all(self) -> None:
+        async for tenant, _ in self._store.tenants():
+            await self.sweep(tenant)
+
+    async def _every(self, pause_s: float, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await work()
+            except (StoreError, ValueError) as error:
+                logger.warning("audit_upkeep_failed", extra={"work": work.__name__, "reason": str(error)})
+            await asyncio.sleep(pause_s)
+
+
+def _summed(flood: Sum, ts_us: int) -> Event:
+    return Event(
+        tenant=flood.tenant,
+        ts_us=ts_us,
+        type=EventType.REFUSALS_SUMMED,
+        phase=Phase.SINGLE,
+        # Said by the system, so that a sum is never counted as a refusal itself.
+        actor=SYSTEM,
+        outcome=Outcome(Result.DENY, flood.reason, 429),
+        targets=tuple(flood.targets)[:SHOWN],
+        changes={
+            "actor": flood.actor.pseudonym,
+            "count": flood.count,
+            "distinct_targets": len(flood.targets),
+            "second": flood.second,
+        },
+    )
+
+
+def _begun(intent: int) -> Begun:
+    """For closing an intent of which no more is known than its sequence number."""
+    return Begun(intent, 0, tenant_active=False, credential_live=False, credential_record=None)
+
+
+def _unavailable() -> Problem:
+    return Problem(Reason.AUDIT_UNAVAILABLE, retry_after_s=1)
+
+
+def _failed(problem: Problem) -> asyncio.Future[T]:
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    future.set_exception(problem)
+    return future
+
+
+def _expire(outer: asyncio.Future[T], reason: Reason) -> None:
+    if not outer.done():
+        outer.set_exception(_unavailable() if reason is Reason.AUDIT_UNAVAILABLE else Problem(reason))
+
+
+def _let_go(call: asyncio.Future[Finished]) -> None:
+    """Nobody waits for it; its failure has been dealt with where it arrived."""
+    call.add_done_callback(_seen)
+
+
+def _seen(future: asyncio.Future[T]) -> None:
+    if not future.cancelled():
+        future.exception()
