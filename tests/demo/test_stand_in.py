@@ -16,7 +16,7 @@ from openai.types.responses import ResponseStreamEvent
 
 from gateway.demo.stand_in.items import BUILDERS
 from gateway.demo.stand_in.provider import Options
-from gateway.demo.stand_in.raw_ids import IdStyle
+from gateway.demo.stand_in.raw_ids import Exposure, IdStyle, find_ids
 from gateway.demo.stand_in.server import Running, running
 from tests.stand_in_fixture import stand_in
 
@@ -402,17 +402,29 @@ def test_code_holds_file_ids_that_deltas_split(http: httpx2.Client, server: Runn
     assert annotation["filename"] == f"{annotation['file_id']}.png"
 
 
-def test_every_issued_id_of_an_answer_is_on_record() -> None:
+def test_every_id_in_the_bytes_of_an_answer_is_on_record() -> None:
+    everything = ", ".join(BUILDERS)
     with running(Options(canary=True)) as planted:
         with httpx2.Client(base_url=planted.url, headers={"authorization": "Bearer k"}) as http:
-            answer = post(http, input="[[script: reasoning, mcp, code_interpreter]] hello", metadata={"k": "v"})
-            stream = stream_bytes(http, "[[script: unknown_events]] hello")
+            answer = post(http, input=f"[[script: {everything}]] hello", metadata={"k": "v"})
+            stream = stream_bytes(http, f"[[script: {everything}, annotations, failed]] hello").decode()
             failure = http.get("/v1/responses/resp_unknown")
-        seen = answer.text + stream.decode() + failure.text + str(answer.headers.multi_items())
-        shaped = set(re.findall(r"\b(?:resp|msg|rs|conv|cntr|proj)_[0-9a-zA-Z]{20,}", seen))
-        assert shaped <= set(planted.provider.issued)
+        seen = answer.text + stream.replace("\\u005f", "_") + failure.text + str(answer.headers.multi_items())
+        assert set(find_ids(seen)) <= set(planted.provider.issued)
         places = {issued.place for raw, issued in planted.provider.issued.items() if raw in seen}
-    assert {"canary: header", "canary: SSE comment", "canary: URL", "canary: error text", "model text"} <= places
+        exposures = {issued.exposure for raw, issued in planted.provider.issued.items() if raw in seen}
+    wanted = {
+        "header",
+        "SSE comment",
+        "SSE id line",
+        "URL",
+        "error text",
+        "ID without prefix",
+        "deep list",
+        "file name",
+    }
+    assert {f"canary: {place}" for place in wanted} | {"unknown event", "model text"} <= places
+    assert exposures == set(Exposure)
 
 
 def test_official_client_reads_answers_full_of_canaries() -> None:
