@@ -183,6 +183,7 @@ class Keyring:
             raise ValueError(f"tag-key versions end at {MAX_EPOCH}")
         await self._put_deployment_key(f"{_TAG}{version}", os.urandom(KEY_BYTES))
         self._deployment = None
+        self._tenants.clear()
         return version
 
     async def erase(self, tenant: TenantId, now_s: int) -> None:

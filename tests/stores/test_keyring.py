@@ -9,7 +9,9 @@ import pytest
 from gateway.ids.keys import KeyRefused, LocalRoot, Purpose, deployment_key_context, rewrap, tenant_key_context
 from gateway.names import Kind, TenantId
 from gateway.stores.erasures import ErasuresUnreadable
+from gateway.stores.fake import FakeLink
 from gateway.stores.keyring import Keyring, KeysMissing
+from gateway.stores.redis import SCRIPTS, RedisStore
 
 ACME, RIVAL = TenantId("abcdefghijklmnop"), TenantId("ponmlkjihgfedcba")
 ROOT_KEY = b"r" * 32
@@ -62,6 +64,11 @@ class Clock:
 @pytest.fixture
 def shelf() -> Shelf:
     return Shelf()
+
+
+@pytest.fixture
+def redis_store() -> RedisStore:
+    return RedisStore(FakeLink(SCRIPTS))
 
 
 @pytest.fixture
@@ -271,7 +278,9 @@ async def test_a_retired_tag_key_kills_every_id_within_a_minute_on_every_replica
 ) -> None:
     other = replica(shelf, tmp_path, clock)
     old = await opaque(other)
+    assert await opaque(keyring) == old
     assert await keyring.retire_tag() == 2
+    assert (await keyring.deployment()).form.verify(await opaque(keyring)) is not None
     assert (await keyring.deployment()).form.verify(old) is None
     clock.now = 30.0
     await other.create_tenant(RIVAL)
@@ -347,3 +356,24 @@ async def test_a_list_made_for_a_new_machine_must_be_made_on_purpose(
         await ring.create_deployment()
     await ring.create_deployment(new_list=True)
     assert await opaque(ring) == await opaque(keyring)
+
+
+async def test_the_keys_of_a_tenants_whole_life_over_the_redis_store(
+    redis_store: RedisStore, tmp_path: Path, clock: Clock
+) -> None:
+    root = LocalRoot(ROOT_KEY)
+    rings = [Keyring(redis_store, root, root.audit_root(), tmp_path / "erasures", clock=clock) for _ in range(2)]
+    for ring in rings:
+        await ring.create_deployment()
+        await ring.create_tenant(ACME)
+    before = await opaque(rings[0])
+    assert await opaque(rings[1]) == before
+    await rings[0].rotate(ACME, Purpose.STORAGE)
+    assert await opaque(rings[0]) == before
+    assert (await rings[0].tenant(ACME)).keys.storage.current == 2
+    await rings[1].erase(ACME, 1_800_000_000)
+    clock.now = 60.0
+    for ring in rings:
+        with pytest.raises(KeysMissing):
+            await ring.tenant(ACME)
+    await redis_store.aclose()
