@@ -139,6 +139,25 @@ async def test_get_and_delete_are_sent_again_on_a_fresh_connection(
     assert len(peer.wires) == 2
 
 
+async def test_a_request_is_not_sent_again_on_another_kept_connection(peer: Peer, connect: Connect) -> None:
+    async def script(wire: Wire) -> None:
+        old = len(peer.wires) <= 4
+        while request := await wire.request():
+            peer.requests.append(request)
+            await asyncio.sleep(0.01)  # long enough for four connections side by side
+            if old and len(peer.requests) > 4:
+                wire.close()
+                return
+            await wire.send(ok(b"hello"))
+
+    peer.script = script
+    upstream = connect()
+    await asyncio.gather(*(read(upstream) for _ in range(4)))
+    assert upstream.pool.idle == 4
+    assert await read(upstream) == b"hello"
+    assert len(peer.wires) == 5
+
+
 async def test_get_is_sent_three_times_at_most_and_not_after_a_byte_of_an_answer(peer: Peer, connect: Connect) -> None:
     async def script(wire: Wire) -> None:
         peer.requests.append(await wire.request())
@@ -328,6 +347,37 @@ async def test_cancelling_a_call_whose_answer_is_already_whole_leaves_the_next_u
     assert len(peer.wires) == 1
 
 
+async def test_a_cancelled_call_takes_no_answer_that_comes_before_it_has_noticed(peer: Peer, connect: Connect) -> None:
+    peer.script = hang
+    upstream = connect()
+    call = asyncio.ensure_future(upstream.send(POST))
+    await settled(lambda: len(peer.wires) == 1)
+    connection = next(iter(upstream.pool._open))
+    await asyncio.sleep(0.01)
+    call.cancel()
+    connection.data_received(ok(b"hello"))
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert (upstream.pool.busy, upstream.pool.idle) == (0, 0)
+
+
+async def test_a_connection_handed_to_a_waiter_is_looked_at_once_more(peer: Peer, connect: Connect) -> None:
+    peer.script = hang
+    upstream = connect(max_connections=1)
+    first = asyncio.ensure_future(upstream.send(POST))
+    second = asyncio.ensure_future(read(upstream, POST))
+    await settled(lambda: len(peer.wires) == 1)
+    connection = next(iter(upstream.pool._open))
+    await asyncio.sleep(0.01)
+    peer.script = peer.echo_ok
+    # In one turn of the loop: the first answer, and surplus bytes behind it that the loop has not read.
+    os.write(peer.wires[0].writer.get_extra_info("socket").fileno(), ok(b"poison"))
+    connection.data_received(ok(b"first"))
+    assert await (await first).read(100) == b"first"
+    assert await second == b"hello"
+    assert len(peer.wires) == 2
+
+
 async def test_cancelling_a_reader_closes_the_connection(peer: Peer, connect: Connect) -> None:
     async def script(wire: Wire) -> None:
         await wire.request()
@@ -496,7 +546,9 @@ async def test_a_reader_that_holds_back_is_not_taken_for_a_silent_upstream(peer:
 
     async def script(wire: Wire) -> None:
         await wire.request()
-        await wire.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(whole) + whole)
+        await wire.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(whole))
+        await asyncio.sleep(0.02)
+        await wire.send(whole)
         await wire.client_left()
 
     peer.script = script
@@ -673,6 +725,27 @@ async def test_a_sink_that_holds_back_gets_nothing_more_of_what_had_already_arri
     assert sink.ends == [None]
 
 
+async def test_a_piece_that_comes_although_reading_was_stopped_waits_too(peer: Peer, connect: Connect) -> None:
+    """TLS transports may hand over what they had decrypted already."""
+
+    async def script(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(CHUNKED_HEAD)
+        await wire.client_left()
+
+    peer.script = script
+    upstream = connect()
+    async with await upstream.send(POST) as answer:
+        sink = Sink(answer, hold=True)
+        answer.push_to(sink)
+        connection = next(iter(upstream.pool._open))
+        connection.data_received(chunk(b"1"))
+        connection.data_received(chunk(b"2"))
+        assert sink.pieces == [b"1"]
+        answer.go_on()
+        assert sink.pieces == [b"1", b"2"]
+
+
 async def test_a_pushed_body_tells_its_sink_of_the_failure_once(peer: Peer, connect: Connect) -> None:
     async def script(wire: Wire) -> None:
         await wire.request()
@@ -755,6 +828,43 @@ async def test_an_answer_before_the_end_of_a_streamed_request_is_taken_and_the_c
     assert (upstream.pool.busy, upstream.pool.idle) == (0, 0)
 
 
+@pytest.mark.parametrize("status", [b"200 OK", b"413 Too Large"])
+async def test_a_source_that_never_goes_on_is_cancelled_by_an_early_answer(
+    peer: Peer, connect: Connect, status: bytes
+) -> None:
+    stopped = asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"z"
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async def script(wire: Wire) -> None:
+        await wire.reader.readuntil(b"\r\n\r\n")
+        await wire.send(b"HTTP/1.1 " + status + b"\r\ncontent-length: 4\r\n\r\nfull")
+        await wire.client_left()
+
+    peer.script = script
+    upstream = connect()
+    async with asyncio.timeout(1):
+        async with await upstream.send(UpstreamRequest("POST", b"/files", body=body())) as answer:
+            assert await answer.read(10) == b"full"
+        await stopped.wait()
+    assert (upstream.pool.busy, upstream.pool.idle) == (0, 0)
+
+
+async def test_a_slow_source_is_not_taken_for_a_silent_upstream(peer: Peer, connect: Connect) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        for _ in range(2):
+            yield b"part"
+            await asyncio.sleep(0.25)
+
+    async with await connect(idle_timeout_s=0.1).send(UpstreamRequest("POST", b"/files", body=body())) as answer:
+        assert await answer.read(10) == b"hello"
+
+
 async def test_a_body_source_that_fails_raises_its_own_error_and_the_upstream_never_sees_an_end(
     peer: Peer, connect: Connect
 ) -> None:
@@ -798,6 +908,42 @@ async def test_an_upstream_that_takes_no_more_of_a_request_times_out(peer: Peer,
 
 
 # --- breaker
+
+
+async def test_an_upstream_that_answers_badly_is_reached_all_the_same(peer: Peer, connect: Connect) -> None:
+    async def lose(wire: Wire) -> None:
+        await wire.request()
+        wire.close()
+
+    async def talk_nonsense(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(b"nonsense")
+
+    upstream = connect(breaker_failures=2)
+    for peer.script, error in (
+        (lose, UpstreamUnavailable),
+        (talk_nonsense, UpstreamBadAnswer),
+        (lose, UpstreamUnavailable),
+    ):
+        with pytest.raises(error):
+            await upstream.send(POST)
+    peer.script = peer.echo_ok
+    assert await read(upstream, POST) == b"hello"
+
+
+async def test_connections_lost_without_an_answer_open_the_breaker(peer: Peer, connect: Connect) -> None:
+    async def lose(wire: Wire) -> None:
+        await wire.request()
+        wire.close()
+
+    peer.script = lose
+    upstream = connect(breaker_failures=2)
+    reasons = []
+    for _ in range(3):
+        with pytest.raises(UpstreamUnavailable) as caught:
+            await upstream.send(POST)
+        reasons.append(caught.value.reason)
+    assert reasons == [Reason.CONNECTION_LOST, Reason.CONNECTION_LOST, Reason.BREAKER_OPEN]
 
 
 async def test_the_breaker_opens_on_refused_connections_and_closes_after_a_probe(peer: Peer) -> None:
