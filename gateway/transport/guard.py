@@ -49,8 +49,8 @@ SINGLE: Final = frozenset(
 )
 """Headers that decide something. Two of one are refused, not joined: the next hop might take the other."""
 
-ALWAYS_ANSWERED: Final = frozenset({b"/healthz", b"/readyz"})
-"""Paths that are still answered while the server drains."""
+HEALTH_PATHS: Final = frozenset({b"/healthz", b"/readyz"})
+"""Paths that are still answered while the server drains (gateway/transport/health.py)."""
 
 _CONTROLS: Final = bytes([*range(0x20), 0x7F])
 _PATH: Final = b"/%-._~!$&'()*+,=:@0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -104,7 +104,7 @@ class Guard:
         try:
             by_name = check_headers(headers, scope["http_version"], self.limits)
             raw_path = check_target(scope["raw_path"], scope["query_string"])
-            if self.drain.draining and raw_path not in ALWAYS_ANSWERED:
+            if self.drain.draining and raw_path not in HEALTH_PATHS:
                 raise Problem(Reason.SERVER_DRAINING, retry_after_s=1)
             head = Head(
                 request_id,

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final, cast
 
@@ -26,6 +26,12 @@ _TICK_S: Final = 0.05
 """How often what cannot be awaited is looked at while the server starts and ends."""
 
 
+_APPLICATION_S: Final = 1.0
+"""What is kept of `Limits.exit_s` for the application to close what it holds."""
+_CANCEL_S: Final = 0.5
+"""And for cancelled requests to notice."""
+_ASIDE_S: Final = 2.0
+"""And for the apps beside, which end last."""
 _BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
 
 
@@ -289,14 +295,13 @@ class DrainingServer(Server):
             sock.close()
         for connection in tuple(self.server_state.connections):
             connection.shutdown()
-        # A second of what is left is for the application's own end.
-        await self._tasks_end(exit_at - 1.5)
+        await self._tasks_end(exit_at - _APPLICATION_S - _CANCEL_S)
         for task in tuple(self.server_state.tasks):
             task.cancel()
-        await self._connections_end(exit_at - 1.0)
+        await self._connections_end(exit_at - _APPLICATION_S)
         if not self.force_exit:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(exit_at - 0.2):
+                async with asyncio.timeout_at(exit_at):
                     await self.lifespan.shutdown()
 
     def _close_idle(self) -> None:
@@ -351,9 +356,12 @@ async def serve(
 
     Returns after the last answer has left, at most `limits.exit_s` after the signal.
     """
+    aside = replace(limits, drain_s=0.0, exit_s=_ASIDE_S)
+    if beside:
+        limits = replace(limits, exit_s=max(limits.exit_s - _ASIDE_S, 0.0))
     async with contextlib.AsyncExitStack() as stack:
         for side_app, side in beside:
-            await stack.enter_async_context(running(side_app, limits, listen=side))
+            await stack.enter_async_context(running(side_app, aside, listen=side))
         server = DrainingServer(ServerConfig(Guard(app, limits, drain), limits, listen, websocket), drain)
         await server.serve(list(listen.sockets) or None)
 

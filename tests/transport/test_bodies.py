@@ -43,7 +43,7 @@ async def read(
     messages = [{"type": "http.request", "body": c, "more_body": n < len(chunks)} for n, c in enumerate(chunks, 1)]
 
     async def receive() -> Message:
-        return messages.pop(0)  # type: ignore[return-value]
+        return messages.pop(0)
 
     return await read_json(receive, of, limits, allow_empty=allow_empty)
 
