@@ -1,0 +1,1 @@
+"""Rewriting: requests inbound, answers and events outbound. Pure: values in, values out."""

@@ -1,0 +1,178 @@
+"""The last look at bytes that leave: is there an ID of the upstream service in them?
+
+Deliberately a second opinion. It shares the definition with `gateway/rewrite/outbound.py` (the prefixes of
+`gateway/ids/kinds.py`) and no code and no table: it finds shapes with a pattern of its own, and knows by key names of its
+own where users and models speak. What it finds must never have been there, so a finding ends the answer and alerts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from gateway.ids.kinds import PREFIXES
+
+
+class Found(StrEnum):
+    RAW_SHAPE = "raw_shape"
+    """Something of raw shape outside what users and models say."""
+    TOUCHED = "touched"
+    """A raw ID that this request knows, wherever it stands."""
+    UNREADABLE = "unreadable"
+    """Bytes that hold a suspect and cannot be parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """For the audit log: what, and its prefix; never the ID."""
+
+    what: Found
+    prefix: str = ""
+
+
+_UUID: Final = rb"[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"
+_SUSPECT: Final = re.compile(rb"[_-](?:[0-9A-Za-z]{20,64}|" + _UUID + rb")(?![0-9A-Za-z_-])")
+_BEFORE: Final = re.compile(rb"[0-9A-Za-z_-]*\Z")
+_PREFIXES: Final = frozenset(prefix.encode() for prefix in PREFIXES)
+_LONGEST_PREFIX: Final = max(map(len, _PREFIXES))
+_ESCAPE: Final = re.compile(rb"\\u00[2-7]|\\/")
+_DIGIT: Final = re.compile(rb"[0-9]")
+_LINES: Final = re.compile(rb"\r\n|\r|\n")
+_EVENTS: Final = re.compile(rb"(?>\r\n|\r|\n)(?:\r\n|\r|\n)")
+
+_TREES: Final = frozenset(
+    {
+        "metadata", "attributes", "arguments", "parameters", "output_schema", "input_schema", "schema", "format",
+        "filters", "user_location", "variables", "action", "actions", "operation", "logprobs", "queries",
+        "pending_safety_checks", "acknowledged_safety_checks", "allowed_tools", "require_approval", "allowed_domains",
+        "domain_secrets", "source", "input_audio", "agent", "summary_text",
+    }
+)  # fmt: skip
+"""Keys below which everything is the user's, the model's or a third party's."""
+
+_TEXTS: Final = frozenset(
+    {
+        "text", "delta", "refusal", "transcript", "code", "logs", "stdout", "stderr", "command", "diff", "input", "output",
+        "output_text", "content", "instructions", "name", "namespace", "title", "description", "prompt",
+        "revised_prompt", "reason", "result", "author", "recipient", "file_url", "server_label", "server_url",
+        "server_description", "authorization", "image_url", "file_data", "data", "partial_image_b64", "obfuscation",
+        "encrypted_content", "fingerprint", "user", "prompt_cache_key", "safety_identifier", "continuation_id",
+        "call_id", "caller_id", "stream_id", "event_id", "custom_id", "connector_id", "model",
+    }
+)  # fmt: skip
+"""Keys whose strings are theirs, or tokens that address nothing; objects below them are looked into."""
+
+_BY_TYPE: Final = {
+    "url_citation": frozenset({"url"}),
+    "input_file": frozenset({"filename"}),
+    "mcp": frozenset({"headers"}),
+    "mcp_call": frozenset({"error"}),
+    "mcp_list_tools": frozenset({"tools", "error"}),
+    "shell_call_output": frozenset({"output"}),
+    "local_shell_call_output": frozenset({"output"}),
+}
+"""More such keys, in objects of one type."""
+
+
+def scan(
+    data: bytes,
+    *,
+    issued: Container[str],
+    touched: Iterable[bytes],
+    verify: Callable[[str], bool],
+    quoted: Container[str] = frozenset(),
+) -> Finding | None:
+    """What must not leave in `data`: a JSON document, or whole server-sent events.
+
+    `issued`: opaque IDs of this answer; `touched`: raw IDs of this request; `verify`: whether a text is an opaque ID of
+    this deployment; `quoted`: what the client itself sent and an error message repeats. Cheap where nothing is found.
+    """
+    known = list(touched)
+    for raw in known:
+        if raw in data:
+            return Finding(Found.TOUCHED, _prefix_of(raw))
+    escaped = _ESCAPE.search(data) is not None
+    if not escaped and not any(True for _ in _suspects(data, issued, verify, quoted)):
+        return None
+    return _read(data, _Reader([raw.decode() for raw in known], issued, verify, quoted))
+
+
+def _suspects(
+    data: bytes, issued: Container[str], verify: Callable[[str], bool], quoted: Container[str]
+) -> Iterable[bytes]:
+    for match in _SUSPECT.finditer(data):
+        tail_at = match.start() + 1
+        head = _BEFORE.search(data[max(0, tail_at - _LONGEST_PREFIX - 1) : tail_at])
+        prefix = head.group() if head else b""
+        if prefix in _PREFIXES and (b"-" in match.group()[1:] or _DIGIT.search(match.group())):
+            text = (prefix + match.group()[1:]).decode("ascii")
+            if text not in issued and text not in quoted and not verify(text):
+                yield prefix
+
+
+def _read(data: bytes, reader: _Reader) -> Finding | None:
+    try:
+        return reader.value(json.loads(data), frozenset(), "")
+    except (ValueError, RecursionError):
+        pass
+    for event in _EVENTS.split(data.removeprefix(b"\xef\xbb\xbf")):
+        said = []
+        for line in _LINES.split(event):
+            field, _, value = line.partition(b":")
+            if field == b"data":
+                said.append(value.removeprefix(b" "))
+            elif finding := reader.text(line.decode("utf-8", "replace"), shape=True):
+                return finding
+        content = b"\n".join(said)
+        try:
+            finding = reader.value(json.loads(content), frozenset(), "") if content else None
+        except (ValueError, RecursionError):
+            finding = reader.text(content.decode("utf-8", "replace"), shape=True)
+            if finding is None and b"\\" in content:
+                finding = Finding(Found.UNREADABLE)
+        if finding:
+            return finding
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads decoded strings, so that escapes hide nothing."""
+
+    touched: list[str]
+    issued: Container[str]
+    verify: Callable[[str], bool]
+    quoted: Container[str]
+
+    def value(self, value: Any, exempt: frozenset[str], key: str, *, inside: bool = False) -> Finding | None:
+        """`inside`: everything here is a user's or a model's; `exempt`: more keys of which that holds."""
+        if isinstance(value, str):
+            return self.text(value, shape=not inside and key not in _TEXTS and key not in exempt)
+        if isinstance(value, list):
+            return next((found for one in value if (found := self.value(one, exempt, key, inside=inside))), None)
+        if isinstance(value, dict):
+            tag = value.get("type")
+            more = _BY_TYPE.get(tag, frozenset()) if isinstance(tag, str) else frozenset()
+            for name, member in value.items():
+                below = inside or name in _TREES or name in more
+                found = self.text(name, shape=not inside) or self.value(member, more, name, inside=below)
+                if found:
+                    return found
+        return None
+
+    def text(self, text: str, *, shape: bool) -> Finding | None:
+        for raw in self.touched:
+            if raw in text:
+                return Finding(Found.TOUCHED, _prefix_of(raw.encode()))
+        if shape:
+            for prefix in _suspects(text.encode("utf-8", "replace"), self.issued, self.verify, self.quoted):
+                return Finding(Found.RAW_SHAPE, prefix.decode())
+        return None
+
+
+def _prefix_of(raw: bytes) -> str:
+    return max((prefix for prefix in _PREFIXES if raw.startswith(prefix)), key=len, default=b"").decode()

@@ -1,0 +1,201 @@
+"""The events of one stream or socket, as JSON: translated one by one, with the texts that run through them.
+
+Every event type is treated alike, whether the table knows it or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from gateway.errors import Problem, Reason
+from gateway.rewrite.id_table import SHORTEST, IdTable
+from gateway.rewrite.outbound import decide, realign
+from gateway.rewrite.sift import sift
+from gateway.rewrite.speech import Utterance
+from gateway.rewrite.splice import Edit, hides, parse, splice
+from gateway.surfaces.spec import UNKNOWN, Id, Media, Obj, Plain, Spec, Speech, Typed, User
+
+TERMINAL: Final = frozenset(
+    {"response.completed", "response.incomplete", "response.failed", "response.cancelled", "error"}
+)
+"""Types of a stream's last event."""
+
+_DELTA: Final = ".delta"
+_ANNOTATION: Final = ".annotation.added"
+_PLAIN_KEYS: Final = frozenset(
+    {
+        "type", "sequence_number", "item_id", "output_index", "content_index", "summary_index", "delta", "logprobs",
+        "obfuscation",
+    }
+)  # fmt: skip
+
+Place = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """One event as it leaves. `before`: type and JSON of events that the gateway adds in front of it."""
+
+    data: bytes
+    before: tuple[tuple[str, bytes], ...] = ()
+    terminal: bool = False
+
+
+class EventTranslator:
+    """One stream's events, in order. `spec`: what an event's JSON holds."""
+
+    def __init__(self, spec: Spec, table: IdTable) -> None:
+        self._spec = spec
+        self._table = table
+        self._plain = _plain_types(spec)
+        self._utterances: dict[Place, Utterance] = {}
+        self._holding: dict[Place, Utterance] = {}
+
+    def hear_plain(self, data: bytes, event: Any) -> str | None:
+        """The text that leaves of a plain delta: one whose bytes hold nothing to look at but its item's ID, which is
+        touched, and its text. None for every other event, and then nothing has happened yet.
+
+        Where the answer equals `event["delta"]`, replacing the item's ID is all there is to do.
+        """
+        if type(event) is not dict or event.get("type") not in self._plain or not event.keys() <= _PLAIN_KEYS:
+            return None
+        item, delta, padding = event.get("item_id"), event.get("delta"), event.get("obfuscation", "")
+        if type(delta) is not str or type(padding) is not str or event.get("logprobs"):
+            return None
+        if type(item) is not str or item not in self._table.everywhere:
+            return None
+        # As many quotation marks as these strings have: no key is there twice, and no other value is a string.
+        strings = len(event) + (4 if "obfuscation" in event else 3)
+        if data.count(b'"') != 2 * strings + delta.count('"') or hides(data):
+            return None
+        if len(padding) >= SHORTEST and self._table.spans(padding):
+            return None
+        place = (event["type"], item, event.get("output_index"), event.get("content_index"), event.get("summary_index"))
+        try:
+            utterance = self._utterances.get(place)
+        except TypeError:  # an index that is no scalar
+            return None
+        if utterance is None:
+            utterance = self._utterances[place] = Utterance()
+        return self._hear(place, utterance, event)
+
+    def translate(self, data: bytes, event: Any = None, *, name: str = "", heard: str | None = None) -> Translated:
+        """Any event. `event`: `data` parsed, if it was; `name`: what the frame calls it; `heard`: what `hear_plain`
+        gave. Raises Problem(UPSTREAM_BAD_ANSWER)."""
+        if event is None:
+            event = parse(data)
+        try:
+            findings = sift(event, self._spec)
+        except RecursionError:
+            raise Problem(Reason.UPSTREAM_BAD_ANSWER) from None
+        if not isinstance(event, dict):
+            return Translated(splice(data, event, decide(findings, self._table), self._table))
+        kind = event.get("type")
+        kind = kind if isinstance(kind, str) else name
+        if "error" in (kind, name) and "message" in event:
+            findings.errors.append(event)
+        edits = decide(findings, self._table)
+        if heard is None and self._speaks(kind, event):
+            place = _place(kind, event)
+            heard = self._hear(place, self._utterances.setdefault(place, Utterance()), event)
+        if heard is not None and heard != event["delta"]:
+            edits.append(Edit(event, "delta", event["delta"], heard))
+            if event.get("logprobs"):
+                edits.append(Edit(event, "logprobs", event["logprobs"], []))
+        if kind.endswith(_ANNOTATION):
+            edits += realign(event.get("annotation"), self._shifts(event))
+        terminal = kind in TERMINAL or name in TERMINAL
+        before = self.release() if terminal else self._release_for(kind, event) if self._holding else ()
+        return Translated(splice(data, event, edits, self._table), before, terminal)
+
+    def release(self) -> tuple[tuple[str, bytes], ...]:
+        """Everything that is still held back, as events: for the end of the stream."""
+        return tuple(self._released(place) for place in list(self._holding))
+
+    def _speaks(self, kind: str, event: dict[str, Any]) -> bool:
+        if not kind.endswith(_DELTA) or type(event.get("delta")) is not str:
+            return False
+        return not isinstance(_spec_of(self._spec, kind, "delta"), Media | Plain)
+
+    def _hear(self, place: Place, utterance: Utterance, event: dict[str, Any]) -> str:
+        heard = utterance.hear(event["delta"], self._table)
+        if utterance.held:
+            utterance.last = event
+            self._holding[place] = utterance
+        elif self._holding:
+            self._holding.pop(place, None)
+        return heard
+
+    def _release_for(self, kind: str, event: dict[str, Any]) -> tuple[tuple[str, bytes], ...]:
+        """What this event of the same item ends. Another delta does not, nor does an annotation, which may come in the
+        midst of a text."""
+        if kind.endswith((_DELTA, _ANNOTATION)):
+            return ()
+        item = event.get("item_id")
+        if item is None and isinstance(event.get("item"), dict):
+            item = event["item"].get("id")
+        index = event.get("output_index")
+        due = [
+            place
+            for place in self._holding
+            if (
+                place[1] == item
+                if item is not None and place[1] is not None
+                else index is not None and place[2] == index
+            )
+        ]
+        return tuple(self._released(place) for place in due)
+
+    def _released(self, place: Place) -> tuple[str, bytes]:
+        utterance = self._holding.pop(place)
+        event = {name: value for name, value in utterance.last.items() if name != "obfuscation"}
+        event["delta"] = utterance.release()
+        if "logprobs" in event:
+            event["logprobs"] = []
+        utterance.last = {}
+        edits = decide(sift(event, self._spec), self._table)
+        return str(place[0]), splice(orjson.dumps(event), event, edits, self._table)
+
+    def _shifts(self, event: dict[str, Any]) -> list[tuple[int, int]]:
+        where = (event.get("item_id"), event.get("output_index"), event.get("content_index"))
+        spoken = [said for place, said in self._utterances.items() if place[1:4] == where]
+        return [shift for said in spoken for shift in said.shifts]
+
+
+def _place(kind: str, event: dict[str, Any]) -> Place:
+    """What tells one text from another. Raises Problem(UPSTREAM_BAD_ANSWER) where an index is no scalar."""
+    names = ("item_id", "output_index", "content_index", "summary_index")
+    place = (kind, *(event.get(name) for name in names))
+    if "command_index" in event:
+        place = (*place, event["command_index"])
+    if any(isinstance(part, dict | list) for part in place):
+        raise Problem(Reason.UPSTREAM_BAD_ANSWER)
+    return place
+
+
+def _spec_of(spec: Spec, kind: str, field: str) -> Spec:
+    chosen = spec.table.get(kind, spec.other) if isinstance(spec, Typed) else spec
+    return chosen.fields.get(field, chosen.rest) if isinstance(chosen, Obj) else UNKNOWN
+
+
+_PLAIN_TYPES: Final[dict[int, tuple[Spec, frozenset[str]]]] = {}
+
+
+def _plain_types(spec: Spec) -> frozenset[str]:
+    """Types of events that hold one item's ID and a piece of its text."""
+    known = _PLAIN_TYPES.get(id(spec))
+    if known is None:
+        table: Mapping[str, Obj] = spec.table if isinstance(spec, Typed) and spec.key == "type" else {}
+        plain = frozenset(
+            kind
+            for kind, of in table.items()
+            if kind.endswith(_DELTA)
+            and isinstance(of.fields.get("delta"), User | Speech)
+            and isinstance(of.fields.get("item_id"), Id)
+        )
+        known = _PLAIN_TYPES[id(spec)] = (spec, plain)
+    return known[1]

@@ -1,0 +1,238 @@
+"""What one request knows of IDs, and the first decision on each, which holds in every event and every place of its answer.
+
+Four things can happen to a raw ID on its way out: it is *minted* (recorded, redeemable), *restored* (this request sent
+it), *referenced* (written in its normal form, without a record) or made *inert* (an ID that never opens).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from gateway.errors import quotable
+from gateway.ids.shape import find_raw
+from gateway.names import Kind
+
+SHORTEST: Final = 16
+"""Characters from which on a raw ID is looked for inside longer strings. A shorter one (`msg_1` of some other server)
+guards nothing by being secret, and is replaced only where it is the whole value of an ID's place."""
+
+# Nothing that JSON escapes or that has a meaning outside JSON strings, and a letter that no number has: so a run of
+# these characters can stand only inside a string, and bytes may be replaced without parsing.
+_SEARCHABLE: Final = re.compile(r"(?=.*[A-DF-Za-df-z_])[A-Za-z0-9._~=+/@|:-]{16,512}")
+
+
+class Minter(Protocol):
+    """The tenant's keys at work. Pure: the same answer for the same question, no I/O."""
+
+    def opaque(self, kind: Kind, raw: str) -> str:
+        """The normal form of `raw`."""
+
+    def inert(self, kind: Kind | None, raw: str) -> str:
+        """An ID that never opens."""
+
+    def verify(self, text: str) -> bool:
+        """Whether `text` is an opaque ID that this deployment wrote."""
+
+    def seal_blob(self, text: str) -> str:
+        """The replay blob with its suffix. A blob that carries a good suffix already must come back unchanged."""
+
+    def restore_token(self, text: str) -> str | None:
+        """What the client wrote for this hashed token, if this request sent it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Minted:
+    """A record to write before the answer leaves."""
+
+    kind: Kind
+    raw: str
+    parent: str
+    """The raw ID of the object that it stands in, or of the container named beside it; empty at the top."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A raw ID that may stand nowhere in the answer, and what stands there instead."""
+
+    raw: str
+    text: str
+    raw_bytes: bytes
+    text_bytes: bytes
+    shared: int
+    """Characters that both begin with: they tell nothing (`msg_`)."""
+
+
+class IdTable:
+    """One request's IDs. `sent`: raw ID → what the client wrote for it."""
+
+    def __init__(self, minter: Minter, sent: Mapping[str, str] | None = None) -> None:
+        self.minter = minter
+        self.new: list[Minted] = []
+        """What was minted and not yet taken, in order. Nothing is minted twice."""
+        self.texts: dict[str, str] = {}
+        """Raw ID → what is written for it."""
+        self.issued: set[str] = set()
+        """Every opaque ID of this answer."""
+        self.firsts: set[str] = set()
+        """The first characters of all touched IDs."""
+        self._sent = dict(sent or {})
+        self._said = {text: text for text in self._sent.values()} | self._sent
+        self._minted: set[str] = set()
+        self._inert: set[str] = set()
+        self.everywhere: dict[str, Touched] = {}
+        """What is replaced wherever it stands, so that its places need no edit of their own; by raw ID."""
+        self._touched: list[Touched] = []
+        self._ordered: list[Touched] = []
+        self._spelled: list[str] = []
+        self._stale = False
+        self._shared_by_all = 0
+        for raw, text in self._sent.items():
+            self._decide(raw, text)
+
+    def mint(self, kind: Kind, raw: str, parent: str) -> str:
+        """The service itself wrote `raw` here. What was made inert before stays so: one thing, one opaque ID."""
+        if raw in self._minted or raw in self._inert:
+            return self.texts[raw]
+        text = self._known(raw)
+        if text is None:
+            text = self._decide(raw, self.minter.opaque(kind, raw))
+        elif text == raw:
+            return raw
+        self._minted.add(raw)
+        self.new.append(Minted(kind, raw, parent))
+        return text
+
+    def refer(self, kind: Kind, raw: str) -> str:
+        """`raw` is only named here: what the client wrote for it, else its normal form, without a record."""
+        text = self._known(raw)
+        return self._decide(raw, self.minter.opaque(kind, raw)) if text is None else text
+
+    def disarm(self, raw: str) -> str:
+        """`raw` stands where the service is not known to write an ID: inert, unless it was decided before."""
+        text = self._known(raw)
+        if text is None:
+            self._inert.add(raw)
+            text = self._decide(raw, self.minter.inert(None, raw))
+        return text
+
+    def disarm_within(self, text: str) -> None:
+        """Decide on everything of raw shape in `text`; `replace` then writes it."""
+        for start, end in find_raw(text):
+            self.disarm(text[start:end])
+
+    def scrub(self, data: bytes) -> bytes:
+        """`data` that is no JSON (a comment, an event name): without raw shapes and touched IDs."""
+        for start, end in find_raw(data):
+            self.disarm(data[start:end].decode())
+        return self.replace(data)
+
+    def quote(self, text: str) -> str:
+        """What an error message may say for what the upstream said: the client's own words, else nothing."""
+        said = self._said.get(text, "") or (text if text in self.issued or self.minter.verify(text) else "")
+        return quotable(said)
+
+    def say(self, *texts: str) -> None:
+        """Values of the request that an error message may quote where they are no IDs."""
+        for text in texts:
+            self._said.setdefault(text, text)
+
+    def take_new(self) -> tuple[Minted, ...]:
+        """What was minted since the last call: the records to write before anything else leaves."""
+        new = tuple(self.new)
+        self.new.clear()
+        return new
+
+    @property
+    def touched(self) -> list[Touched]:
+        """What is replaced everywhere, longest first: the order in which `replace` goes."""
+        if self._stale:
+            self._touched.sort(key=lambda one: -len(one.raw))
+            self._stale = False
+        return self._touched
+
+    def replace(self, data: bytes) -> bytes:
+        """`data` with every touched ID replaced. JSON may be given, unless it spells an ID with escapes."""
+        for one in self.touched:
+            if one.raw_bytes in data:
+                data = data.replace(one.raw_bytes, one.text_bytes)
+        return data
+
+    def spans(self, text: str) -> list[tuple[int, int, str]]:
+        """Start, end and replacement of every touched ID in `text`, in order, without overlaps."""
+        found: list[tuple[int, int, str]] = []
+        if len(text) < SHORTEST:
+            return found
+        for one in self.touched:
+            start = text.find(one.raw)
+            while start >= 0:
+                end = start + len(one.raw)
+                if all(end <= other[0] or start >= other[1] for other in found):
+                    found.append((start, end, one.text))
+                start = text.find(one.raw, start + 1)
+        return sorted(found)
+
+    def open_end(self, text: str) -> tuple[int, int]:
+        """Where in `text` the ID that it may break off in begins, and up to where it may leave all the same.
+
+        Both are `len(text)` if it ends in no beginning of a touched ID. What an ID and its replacement begin with alike
+        may leave; so ordinary words that end like `msg_` begins are never held.
+        """
+        size = len(text)
+        begin = free = size
+        if self.firsts.isdisjoint(text):
+            return begin, free
+        longest = len(self.touched[0].raw) if self._touched else 0
+        for start in range(max(0, size - longest + 1), size):
+            if text[start] in self.firsts and (shared := self._shared(text[start:])) is not None:
+                begin = min(begin, start)
+                free = min(free, start + shared)
+        return begin, free
+
+    def _shared(self, head: str) -> int | None:
+        """How many characters of `head` are free, if it is the beginning of a touched ID; else None."""
+        spelled = self._spelled
+        at = bisect_left(spelled, head)
+        if at < len(spelled) and spelled[at] == head:
+            at += 1
+        if at == len(spelled) or not spelled[at].startswith(head):
+            return None
+        shared = len(head)
+        if shared <= self._shared_by_all:
+            return shared
+        while at < len(spelled) and spelled[at].startswith(head):
+            shared = min(shared, self._ordered[at].shared)
+            at += 1
+        return shared
+
+    def _known(self, raw: str) -> str | None:
+        """What was decided on `raw`; itself if it is an opaque ID of ours already."""
+        text = self.texts.get(raw)
+        if text is None and (raw in self.issued or self.minter.verify(raw)):
+            self.issued.add(raw)
+            return raw
+        return text
+
+    def _decide(self, raw: str, text: str) -> str:
+        self.texts[raw] = text
+        self.issued.add(text)
+        if raw != text and _SEARCHABLE.fullmatch(raw):
+            one = Touched(raw, text, raw.encode(), text.encode(), _shared_head(raw, text))
+            at = bisect_left(self._spelled, raw)
+            self._spelled.insert(at, raw)
+            self._ordered.insert(at, one)
+            self._touched.append(one)
+            self.everywhere[raw] = one
+            self._stale = True
+            self.firsts.add(raw[0])
+            self._shared_by_all = min(self._shared_by_all, one.shared) if len(self._touched) > 1 else one.shared
+        return text
+
+
+def _shared_head(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    size = min(len(one), len(other))
+    return next((at for at in range(size) if one[at] != other[at]), size)

@@ -1,0 +1,210 @@
+"""Server-sent events over bytes (https://html.spec.whatwg.org/multipage/server-sent-events.html): split and translate.
+
+Lines end in CR, LF or CRLF, an event ends in a blank line, and a byte order mark may stand at the beginning. What comes
+out does not depend on how the input was cut into chunks.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from gateway.errors import Problem, Reason
+from gateway.rewrite.events import EventTranslator
+from gateway.rewrite.id_table import IdTable, Minted
+from gateway.surfaces.spec import Spec
+
+MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
+"""An event of one generated image is some megabytes."""
+
+# The first group is atomic: the CR and the LF of one CRLF are no blank line.
+_BOUNDARY: Final = re.compile(rb"(?>\r\n|\n|\r)(?:\r\n|\n|\r)")
+_LINE: Final = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|\Z)")
+_BOM: Final = b"\xef\xbb\xbf"
+_DONE: Final = b"[DONE]"
+
+
+class Splitter:
+    """Bytes in, events out, each with the line ends that belong to it: the joined output is the input.
+
+    A CR that ends a chunk may be half of a CRLF. The event goes out without waiting, and the LF follows on its own.
+    """
+
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._max = max_event_bytes
+        self._pending = bytearray()
+        self._after_cr = False
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The events that `chunk` completes. Raises Problem(UPSTREAM_BAD_ANSWER) for one that is too long."""
+        events: list[bytes] = []
+        if not chunk:
+            return events
+        if self._after_cr:
+            self._after_cr = False
+            if chunk.startswith(b"\n"):
+                events.append(b"\n")
+                chunk = chunk[1:]
+        pending = self._pending
+        if pending:
+            seen = len(pending)
+            pending += chunk
+            if _BOUNDARY.search(pending, max(0, seen - 3)) is None:
+                self._check(len(pending))
+                return events
+            chunk = bytes(pending)
+            pending.clear()
+        rest = _split(chunk, events)
+        self._check(len(rest))
+        pending += rest
+        self._after_cr = not rest and bool(events) and events[-1].endswith(b"\r")
+        return events
+
+    def _check(self, size: int) -> None:
+        if size > self._max:
+            raise Problem(Reason.UPSTREAM_BAD_ANSWER)
+
+
+def _split(data: bytes, events: list[bytes]) -> bytes:
+    """Append the events of `data`; return what follows the last."""
+    if b"\r" not in data:
+        *whole, rest = data.split(b"\n\n")
+        events += [event + b"\n\n" for event in whole]
+        return rest
+    at = 0
+    for boundary in _BOUNDARY.finditer(data):
+        events.append(data[at : boundary.end()])
+        at = boundary.end()
+    return data[at:]
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """Bytes to send, in order. `minted`: records that must be written before these bytes leave. `terminal`: they hold
+    the stream's last event."""
+
+    data: bytes
+    minted: tuple[Minted, ...] = ()
+    terminal: bool = False
+
+
+class StreamTranslator:
+    """One stream. `spec`: what an event's JSON holds (`gateway.surfaces.responses.EVENT`)."""
+
+    def __init__(self, spec: Spec, table: IdTable, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._table = table
+        self._events = EventTranslator(spec, table)
+        self._splitter = Splitter(max_event_bytes)
+        self._first = True
+        self._outs: list[Out] = []
+        self._pieces: list[bytes] = []
+        self._run: list[bytes] = []
+        self._run_items: set[str] = set()
+
+    def feed(self, chunk: bytes) -> list[Out]:
+        """What leaves when `chunk` comes: nothing, if no event is complete. Raises Problem(UPSTREAM_BAD_ANSWER)."""
+        hear = self._events.hear_plain
+        for event in self._splitter.feed(chunk):
+            # Plain deltas are nearly all of a stream: one `event:` line or none, one `data:` line, LF.
+            start = event.find(b"\n") + 1 if event.startswith(b"event: ") else 0
+            end = len(event) - 2
+            if event.startswith(b"data: {", start) and event.find(b"\n", start) == end and b"\r" not in event:
+                data = event[start + 6 : end]
+                parsed = _loaded(data)
+                heard = hear(data, parsed)
+                if (
+                    heard is not None
+                    and heard == parsed["delta"]
+                    and (not start or event[7 : start - 1] == parsed["type"].encode())
+                ):
+                    self._run.append(event)
+                    self._run_items.add(parsed["item_id"])
+                    self._first = False
+                    continue
+                self._translate(event, parsed, heard)
+            else:
+                self._translate(event)
+        return self._drain()
+
+    def end(self) -> list[Out]:
+        """The upstream closed: what was held back leaves; an event that is not complete does not (WHATWG 9.2.6)."""
+        self._add([_framed(kind, data) for kind, data in self._events.release()])
+        return self._drain()
+
+    def _translate(self, event: bytes, parsed: Any = None, heard: str | None = None) -> None:
+        lines = _LINE.findall(event)[:-1]
+        fields = [self._field(line) for line, _ in lines]
+        name = b"".join(value for field, _, value in fields if field == b"event")[-256:]
+        at = [number for number, (field, _, _) in enumerate(fields) if field == b"data"]
+        data = b"\n".join(fields[number][2] for number in at)
+        written = [line + end for line, end in lines]
+        others = list(range(len(lines)))
+        before: tuple[tuple[str, bytes], ...] = ()
+        terminal = data.strip() == _DONE
+        if terminal:
+            before = self._events.release()
+        elif data.lstrip()[:1] in (b"{", b"[", b'"'):
+            translated = self._events.translate(data, parsed, name=name.decode("utf-8", "replace"), heard=heard)
+            before, terminal = translated.before, translated.terminal
+            # A newline stands between tokens only, so each line keeps its own; an array that was emptied leaves fewer.
+            pieces = translated.data.split(b"\n")
+            pieces += [b""] * (len(at) - len(pieces))
+            for number, piece in zip(at, pieces, strict=True):
+                line, end = lines[number]
+                written[number] = line[: fields[number][1]] + piece + end
+            others = [number for number in others if number not in at]
+        for number in others:
+            written[number] = self._table.scrub(lines[number][0]) + lines[number][1]
+        self._add([*(_framed(kind, json) for kind, json in before), *written], terminal=terminal)
+
+    def _field(self, line: bytes) -> tuple[bytes, int, bytes]:
+        """Name of a line's field, where its value begins, and the value."""
+        start = len(_BOM) if self._first and line.startswith(_BOM) else 0
+        self._first = False
+        name, colon, value = line[start:].partition(b":")
+        begin = start + len(name) + len(colon) + value.startswith(b" ")
+        return name, begin, line[begin:]
+
+    def _add(self, pieces: list[bytes], *, terminal: bool = False) -> None:
+        self._flush_run()
+        minted = self._table.take_new()
+        if minted or terminal:
+            self._close()
+            self._outs.append(Out(b"".join(pieces), minted, terminal))
+        else:
+            self._pieces += pieces
+
+    def _flush_run(self) -> None:
+        if self._run:
+            data = b"".join(self._run)
+            for item in self._run_items:
+                one = self._table.everywhere[item]
+                data = data.replace(one.raw_bytes, one.text_bytes)
+            self._pieces.append(data)
+            self._run = []
+            self._run_items = set()
+
+    def _close(self) -> None:
+        if data := b"".join(self._pieces):
+            self._outs.append(Out(data))
+        self._pieces = []
+
+    def _drain(self) -> list[Out]:
+        self._flush_run()
+        self._close()
+        outs, self._outs = self._outs, []
+        return outs
+
+
+def _loaded(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None  # read again, and refused, where every event is
+
+
+def _framed(kind: str, data: bytes) -> bytes:
+    return b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"
