@@ -16,13 +16,19 @@ _SCRIPT_ERRORS: Final[dict[str, type[StoreError]]] = {"WRITER": WriterRefused, "
 
 
 class FakeLink:
-    """Carries each call out before it returns."""
+    """Carries each call out before it returns. Use `await FakeLink.open(scripts)`: fakeredis reads files when it starts."""
 
     def __init__(self, scripts: Sequence[bytes]) -> None:
         # The replies of the connection are those of the wire; a client would turn them into other shapes.
-        self._connection: Any = fakeredis.FakeRedis(version=(7,), protocol=2).connection_pool.get_connection()
+        self._connection: Any = fakeredis.FakeRedis(
+            server=fakeredis.FakeServer(version=(7,)), protocol=2
+        ).connection_pool.get_connection()
         for script in scripts:
             self._execute("SCRIPT", "LOAD", script)
+
+    @classmethod
+    async def open(cls, scripts: Sequence[bytes]) -> FakeLink:
+        return await asyncio.to_thread(cls, scripts)
 
     def ready(self, slot: int) -> bool:
         return True
