@@ -445,6 +445,30 @@ async def test_a_full_pool_refuses_after_the_wait_and_beyond_the_queue(peer: Pee
     assert await read(upstream) == b"hello"
 
 
+async def test_a_cancelled_waiter_leaves_its_place_in_the_queue(peer: Peer, connect: Connect) -> None:
+    peer.script = hang
+    upstream = connect(max_connections=1, max_waiting=1)
+    busy = asyncio.ensure_future(upstream.send(POST))
+    await settled(lambda: len(peer.wires) == 1)
+    for _ in range(3):
+        waiting = asyncio.ensure_future(upstream.send(POST))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+    busy.cancel()
+    await asyncio.gather(busy, return_exceptions=True)
+
+
+async def test_a_full_pool_gives_up_an_idle_connection_for_a_fresh_one(peer: Peer, connect: Connect) -> None:
+    upstream = connect(max_connections=1)
+    await read(upstream)
+    ends_at = asyncio.get_running_loop().time() + 1
+    connection = await upstream.pool.acquire(fresh=True, connect_timeout_s=1, ends_at=ends_at)
+    assert not connection.reused
+    assert (len(peer.wires), upstream.pool.busy, upstream.pool.idle) == (2, 1, 0)
+
+
 async def test_a_waiter_gets_the_place_of_a_connection_that_died_and_a_cancelled_waiter_passes_it_on(
     peer: Peer, connect: Connect
 ) -> None:
