@@ -7,6 +7,7 @@ every replica.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from typing import Final
 
@@ -20,6 +21,8 @@ from gateway.stores.contract import ApiKey, Store, StoreError
 from gateway.stores.erasures import ErasuresUnreadable
 from gateway.stores.keyring import Keyring, KeysMissing
 
+LOOK_UP_TIMEOUT_S: Final = 0.5
+"""As long as `begin` may take."""
 REFUSED_FOR_S: Final = 5.0
 """How long a refusal that needed a look-up is remembered."""
 MAX_REFUSED: Final = 1024
@@ -47,7 +50,7 @@ class ApiKeyAuthenticator:
             return known[1]
         try:
             verdict = await self._look_up(token, now)
-        except (StoreError, ErasuresUnreadable) as error:
+        except (StoreError, TimeoutError, ErasuresUnreadable) as error:
             # Without the store no event could be written either; the client meets the answer of `begin`.
             raise Problem(Reason.AUDIT_UNAVAILABLE) from error
         if isinstance(verdict, Rejected) and verdict.why is not Why.CHECKSUM_WRONG:
@@ -61,7 +64,8 @@ class ApiKeyAuthenticator:
         key = read_key((await self._keyring.deployment()).keys.pepper, token)
         if key is None:
             return Rejected(Why.CHECKSUM_WRONG)
-        stored = await self._store.api_key(key.tenant, key.tag)
+        async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
+            stored = await self._store.api_key(key.tenant, key.tag)
         if stored is None:
             return Rejected(Why.KEY_UNKNOWN)
         record = await self._open(key, stored)

@@ -105,6 +105,27 @@ async def test_an_unknown_key_id_forces_one_fetch_per_thirty_seconds() -> None:
             g.clock.now += FORCED_FETCH_INTERVAL_S
 
 
+async def test_one_unknown_key_id_forces_no_second_fetch_within_a_minute() -> None:
+    async with gate(OLD) as g:
+        for _ in range(2):
+            assert isinstance(await g.verdict(g.provider.token(NEW)), Rejected)
+            g.clock.now += FORCED_FETCH_INTERVAL_S - 1
+        g.clock.now += 1
+        assert isinstance(await g.verdict(g.provider.token(NEW)), Rejected)
+        assert g.fetches == 2
+        g.clock.now += FORCED_FETCH_INTERVAL_S
+        assert isinstance(await g.verdict(g.provider.token(NEW)), Rejected)
+        assert g.fetches == 3
+
+
+async def test_unknown_key_ids_are_remembered_in_bounded_number() -> None:
+    async with gate(OLD) as g:
+        for number in range(MAX_UNKNOWN_KIDS + 5):
+            assert await g.jwks.find(f"unknown{number}") == ()
+            g.clock.now += FORCED_FETCH_INTERVAL_S
+        assert len(g.jwks._unknown) == MAX_UNKNOWN_KIDS
+
+
 async def test_a_key_that_was_unknown_a_moment_ago_works_once_it_is_published() -> None:
     async with gate(OLD) as g:
         assert isinstance(await g.verdict(g.provider.token(NEW)), Rejected)

@@ -16,11 +16,13 @@ import pytest
 from joserfc.jwa import ESAlgorithm
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
+from gateway.authn.claims import read_principal
+from gateway.authn.issuer import IssuerSettings
 from gateway.authn.jwks import Jwks
 from gateway.authn.jwks_fetch import Fetcher
 from gateway.authn.jwt import JwtAuthenticator, settings_digest
 from gateway.authn.token_cache import TokenCache
-from gateway.authn.verdict import NotMine, Rejected, Verdict, Why
+from gateway.authn.verdict import NotMine, Refusal, Rejected, Verdict, Why
 from gateway.names import Owner, Principal, PrincipalKind
 from tests.authn.provider import AUDIENCE, NOW, OTHER, TENANT, Provider, ec_key, rsa_key, running_provider, signed
 
@@ -235,6 +237,20 @@ async def test_the_leeway_is_thirty_seconds_and_no_more() -> None:
         for claim in ("iat", "nbf"):
             assert await s.why(s.provider.token(EC, None, **{claim: int(NOW) + 31})) is Why.NOT_YET_VALID
             assert isinstance(await s.verdict(s.provider.token(EC, None, **{claim: int(NOW) + 30})), Principal)
+
+
+async def test_a_token_from_the_future_is_refused_though_its_start_lies_in_the_past() -> None:
+    async with setup() as s:
+        token = s.provider.token(EC, None, iat=int(NOW) + 31, nbf=int(NOW) - 100)
+        assert await s.why(token) is Why.NOT_YET_VALID
+
+
+def test_claims_of_another_issuer_make_no_principal_whoever_verified_them() -> None:
+    settings = IssuerSettings("https://idp.example", AUDIENCE, tenant=TENANT)
+    claims: dict[str, object] = {"iss": "https://other.example", "aud": AUDIENCE, "sub": "alice"}
+    with pytest.raises(Refusal, match="issuer_unknown"):
+        read_principal(claims, settings)
+    assert read_principal(claims | {"iss": settings.issuer}, settings).owner.subject == "alice"
 
 
 async def test_an_expired_but_genuine_token_tells_whose_it_was() -> None:

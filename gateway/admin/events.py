@@ -1,0 +1,70 @@
+"""`audit tail`: a tenant's events as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Final
+
+from gateway.admin.administration import AdminEvent, Administration
+from gateway.audit.event import Event, decode
+from gateway.names import TenantId
+from gateway.stores.contract import StoredEvent
+
+NEWEST: Final = 20
+_PAGE: Final = 500
+_POLL_S: Final = 0.5
+
+
+async def tail(
+    admin: Administration, tenant: TenantId, *, follow: bool = False, newest: int = NEWEST
+) -> AsyncIterator[StoredEvent]:
+    """The `newest` events, oldest first, and with `follow` each further one as it is appended. Reading is an event too.
+
+    Raises AdminRefused where that can't be recorded, and what the store raises.
+    """
+    async with admin.recorded(tenant, AdminEvent.AUDIT_READ):
+        state = await admin.store.tenant_state(tenant)
+    after = max(0, (state.last_seq if state else 0) - newest)
+    while True:
+        page = await admin.store.read_events(tenant, after, _PAGE)
+        for stored in page:
+            after = stored.seq
+            yield stored
+        if not page:
+            if not follow:
+                return
+            await asyncio.sleep(_POLL_S)
+
+
+def as_line(stored: StoredEvent) -> str:
+    """One event for a terminal. What others wrote into it (a model's name, say) cannot steer the terminal: every
+    character that is not printable is shown as its escape."""
+    try:
+        event = decode(stored.body)
+    except ValueError:
+        return f"{stored.seq:>6}  (not an audit event)"
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in f"{stored.seq:>6}  {_columns(event)}")
+
+
+def as_json(stored: StoredEvent) -> str:
+    """One event as a line of JSON: its number in the log, and its stored bytes as they are."""
+    return f'{{"seq":{stored.seq},"event":{stored.body.decode("utf-8", "replace")}}}'
+
+
+def _columns(event: Event) -> str:
+    when = datetime.fromtimestamp(event.ts_us / 1e6, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    outcome = event.outcome
+    parts = [
+        when,
+        f"{event.type:<28}",
+        f"{event.phase.value if outcome is None else outcome.result.value:<8}",
+        f"{event.actor.kind}:{event.actor.pseudonym or '-'}",
+    ]
+    if outcome is not None:
+        parts += [part for part in (outcome.reason, str(outcome.status or ""), outcome.policy) if part]
+    if event.request is not None:
+        parts += [part for part in (event.request.id, event.request.model) if part]
+    parts += [target.id for target in event.targets]
+    return "  ".join(parts)
