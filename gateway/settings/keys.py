@@ -172,7 +172,7 @@ class Audit:
 class Requests:
     idempotency_lifetime_s: int = key(86_400, "How long an Idempotency-Key is remembered.", low=60, high=2_592_000)
     ping_interval_s: float = key(15.0, "Silence in a stream after which the gateway sends a comment line.")
-    decision_cache_entries: int = key(4_096, "Policy decisions remembered by their whole input.", high=1_000_000)
+    decision_cache_entries: int = key(16_384, "Policy decisions remembered by their whole input.", high=1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
