@@ -200,6 +200,17 @@ class Missing:
     code: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Relayed:
+    """An upstream's error, said again in our own words (`gateway/rewrite/error_text.py`)."""
+
+    status: int
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
 @dataclass(slots=True, eq=False)
 class Problem(Exception):
     """A failure on its way to the client. Raise it anywhere below the transport; `render` is the only way out."""
@@ -211,6 +222,8 @@ class Problem(Exception):
     """What the client sent, for `{quoted}`."""
     missing: Missing | None = None
     """The place's own not-found shape; required for the reasons in `NOT_FOUND`."""
+    relayed: Relayed | None = None
+    """Set for `UPSTREAM_ERROR` where the upstream said what was wrong."""
     param: str | None = None
     method: str = ""
     path: str = ""
@@ -219,7 +232,8 @@ class Problem(Exception):
 
     @property
     def status(self) -> int:
-        return self.missing.status if self.missing else TABLE[self.reason].status
+        shape = self.missing or self.relayed or TABLE[self.reason]
+        return shape.status
 
 
 def quotable(text: str) -> str:
@@ -239,6 +253,8 @@ def error_fields(problem: Problem) -> tuple[str, str, str | None, str | None]:
     if problem.missing:
         missing = problem.missing
         return missing.message.format(quoted=quoted), _INVALID, missing.param, missing.code
+    if relayed := problem.relayed:
+        return relayed.message, relayed.type, relayed.param, relayed.code
     row = TABLE[problem.reason]
     message = row.message.format(
         detail=problem.detail, quoted=quoted, method=quotable(problem.method), path=_shown_path(problem.path)
@@ -255,7 +271,7 @@ def render(problem: Problem, request_id: RequestId) -> tuple[int, list[tuple[byt
         (b"x-request-id", request_id.encode()),
         *problem.headers,
     ]
-    row = None if problem.missing else TABLE[problem.reason]
+    row = None if problem.missing or problem.relayed else TABLE[problem.reason]
     if row and row.retry is not None:
         headers.append((b"x-should-retry", b"true" if row.retry else b"false"))
     if problem.retry_after_s is not None:

@@ -34,5 +34,10 @@ def safety_identifier(key: bytes, tenant: TenantId, owner: Owner, value: str) ->
     return _token(key, "safety_identifier", tenant, owner.issuer, owner.subject, value)
 
 
+def user(key: bytes, tenant: TenantId, owner: Owner, value: str) -> str:
+    """The older field for the same; a hash of its own, so that an answer that repeats both tells which is which."""
+    return _token(key, "user", tenant, owner.issuer, owner.subject, value)
+
+
 def _token(key: bytes, name: str, *bound_to: str) -> str:
     return base62(hmac.digest(key, lp("coatcheck token 1", name, *bound_to), "sha256"), _CHARS)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.names import Kind
+from gateway.surfaces.missing import INPUT_ITEM
 from gateway.surfaces.spec import (
     BLOB,
     LABEL,
@@ -27,8 +28,8 @@ from gateway.surfaces.spec import (
     Typed,
 )
 
-_OWN: Final = Id(Kind.ITEM, Role.OWN)
-_REFERENCE: Final = Id(Kind.ITEM, Role.REF)
+_OWN: Final = Id(Kind.ITEM, Role.OWN, INPUT_ITEM)
+_REFERENCE: Final = Id(Kind.ITEM, Role.REF, INPUT_ITEM)
 _FILE: Final = Id(Kind.FILE, Role.REF)
 _FILES: Final = Each(_FILE)
 _CITED_FILE: Final = Id(Kind.FILE, Role.MADE)
@@ -176,7 +177,7 @@ ITEMS: Final[dict[str, Obj]] = {
     ),
     "local_shell_call": _item(action=SPEECH),
     # Its `id` is the call's: the service's own for some clients, the `call_…` token for others.
-    "local_shell_call_output": _item(id=Id(Kind.ITEM, Role.OWN, passes="call_"), output=USER),
+    "local_shell_call_output": _item(id=Id(Kind.ITEM, Role.OWN, INPUT_ITEM, passes="call_"), output=USER),
     "shell_call": _item(
         action=REPLAYED, environment=Obj({"type": PLAIN, "container_id": _USED_CONTAINER, "skills": USER})
     ),
@@ -206,7 +207,9 @@ ITEM: Final = Typed(
     absent=replace(_MESSAGE, payload=("content",)),
 )
 
-ITEM_LIST: Final = Obj({"object": PLAIN, "data": Each(ITEM), "first_id": _REFERENCE, "last_id": _REFERENCE})
+_CURSOR: Final = Id(Kind.ITEM, Role.REF)
+
+ITEM_LIST: Final = Obj({"object": PLAIN, "data": Each(ITEM), "first_id": _CURSOR, "last_id": _CURSOR})
 
 
 def echoed(spec: Spec) -> Spec:

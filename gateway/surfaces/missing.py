@@ -10,6 +10,12 @@ from gateway.names import Kind
 PREVIOUS_RESPONSE: Final = Missing(
     400, "Previous response with id '{quoted}' not found.", "previous_response_id", "previous_response_not_found"
 )
+INPUT_ITEM: Final = Missing(
+    404,
+    "Item with id '{quoted}' not found. Items are not persisted when `store` is set to false. Try again with `store` "
+    "set to true, or remove this item from your input.",
+    "input",
+)
 MODEL: Final = Missing(
     404, "The model '{quoted}' does not exist or you do not have access to it.", None, "model_not_found"
 )

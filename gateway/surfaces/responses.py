@@ -35,9 +35,9 @@ _CONTEXT: Final[dict[str, Spec]] = {
     "text": Obj({"format": USER}),
     "metadata": USER,
     "prompt": Obj({"id": Id(Kind.PROMPT, Role.REF), "variables": Obj({}, rest=Either(USER, CONTENT))}),
-    "prompt_cache_key": Hashed("tenant"),
-    "safety_identifier": Hashed("principal"),
-    "user": Hashed("principal"),
+    "prompt_cache_key": Hashed("prompt_cache_key"),
+    "safety_identifier": Hashed("safety_identifier"),
+    "user": Hashed("user"),
     "prompt_cache_options": Obj({"comparison_response_id": Id(Kind.RESPONSE, Role.SOFT)}),
 }
 """What a request says and an answer repeats."""
@@ -47,7 +47,7 @@ _CREATE: Final = Obj(
         **_CONTEXT,
         "input": Either(USER, Each(ITEM)),
         "instructions": Either(USER, Each(ITEM)),
-        "background_options": Obj({"continuation_id": Hashed("principal")}),
+        "background_options": Obj({"continuation_id": Hashed("continuation_id")}),
         "include": PLAIN,
     }
 )
@@ -61,7 +61,7 @@ RESPONSE: Final = Obj(
         "output_text": SPEECH,
         "instructions": Either(USER, Each(ECHOED_ITEM)),
         "input_transformations": Each(Obj({"id": Id(Kind.ITEM, Role.REF)})),
-        "background_options": Obj({"continuation_id": Hashed("principal")}),
+        "background_options": Obj({"continuation_id": Hashed("continuation_id")}),
     }
 )
 
@@ -149,6 +149,7 @@ ROUTES: Final = (
         query={"beta": PLAIN},
         idempotent=True,
         refetch="responses.retrieve",
+        names_user=True,
     ),
     Route(
         "responses.compact",

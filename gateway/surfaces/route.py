@@ -48,6 +48,8 @@ class Route:
     """The answer is filtered as a whole by the pipeline (models)."""
     idempotent: bool = False
     """`Idempotency-Key` is honoured."""
+    names_user: bool = False
+    """The upstream is told a stable end user (`safety_identifier`), also where the client names none."""
     refetch: str = ""
     """The action by which the object that it creates is fetched again."""
 

@@ -72,10 +72,10 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """A token of one upstream name space, replaced by an HMAC and restored when echoed. `scope` names what it is bound
-    to besides the tenant: `tenant` or `principal`."""
+    """A client-chosen token of one upstream name space, replaced by an HMAC and restored when echoed. `token` names which
+    (`gateway/ids/tokens.py`), and with it what it is bound to."""
 
-    scope: str
+    token: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,157 @@
+"""The composition root: settings → stores, upstream, authenticators, policies → the ASGI apps. Opens and closes them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, fields
+from typing import Final
+
+from gateway.audit.log import AuditLog, AuditSettings
+from gateway.authn.api_key import ApiKeyAuthenticator
+from gateway.authn.authenticate import Authentication
+from gateway.authn.jwks import Jwks
+from gateway.authn.jwks_fetch import Fetcher
+from gateway.authn.jwt import JwtAuthenticator
+from gateway.ids.keys import LocalRoot
+from gateway.ids.shape import RAW
+from gateway.pipeline.answering import Answering
+from gateway.pipeline.provider import Provider
+from gateway.pipeline.recorder import Recorder
+from gateway.pipeline.request import Pipeline
+from gateway.pipeline.salvage import Salvage
+from gateway.policy.actions import actions_of
+from gateway.policy.engine import PolicySet
+from gateway.policy.source import shipped_folder
+from gateway.settings import Settings
+from gateway.stores.contract import Store, StoreError
+from gateway.stores.embedded import open_embedded
+from gateway.stores.keyring import Keyring
+from gateway.stores.link import Link
+from gateway.stores.redis import SCRIPTS, RedisStore
+from gateway.surfaces.table import ROUTES
+from gateway.tasks import Tasks
+from gateway.telemetry import Metrics, metrics_app
+from gateway.transport.cors import Cors
+from gateway.transport.drain import Drain
+from gateway.transport.guard import App
+from gateway.transport.health import Health
+from gateway.transport.http import GatewayApp
+from gateway.transport.limits import Limits
+from gateway.upstreams import Upstream, parse_base_url, tls_context
+
+LOG = logging.getLogger(__name__)
+
+UPSTREAM: Final = "openai"
+"""The name of the upstream key in records and logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the gateway and the operator's commands both work on."""
+
+    store: RedisStore
+    keyring: Keyring
+    log: AuditLog
+    tasks: Tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A composed gateway, ready to be served."""
+
+    app: App
+    metrics: App
+    limits: Limits
+    drain: Drain
+    shared: Shared
+
+
+@asynccontextmanager
+async def open_shared(settings: Settings) -> AsyncIterator[Shared]:
+    """Store, keys and log. Raises StoreError and KeyRefused; creates the deployment's keys where there are none."""
+    async with AsyncExitStack() as stack:
+        link = settings.redis.link()
+        store = await open_embedded(settings.data) if link is None else RedisStore(await Link.open(link, SCRIPTS))
+        stack.push_async_callback(store.aclose)
+        root = LocalRoot(settings.root_key)
+        audit_root = LocalRoot(settings.audit_root_key) if settings.audit_root_key else root.audit_root()
+        keyring = Keyring(store, root, audit_root, settings.data / "erasures")
+        await keyring.create_deployment()
+        log = AuditLog(
+            store, AuditSettings(settings.audit.begin_timeout_s, sweep_every_s=settings.audit.sweep_interval_s)
+        )
+        stack.push_async_callback(log.aclose)
+        tasks = Tasks()
+        stack.push_async_callback(tasks.aclose)
+        yield Shared(store, keyring, log, tasks)
+
+
+@asynccontextmanager
+async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
+    """Everything that `serve` needs. Raises what `open_shared` raises, and PolicyError."""
+    async with open_shared(settings) as shared, AsyncExitStack() as stack:
+        policies = await asyncio.to_thread(load_policies, settings)
+        origin, tls = parse_base_url(settings.openai.base_url), await asyncio.to_thread(tls_context)
+        upstream = Upstream(UPSTREAM, project_of(settings), origin, settings.upstream, tls=tls)
+        stack.push_async_callback(upstream.aclose)
+        provider = Provider(upstream, settings.openai.credential(), max_answer_bytes=256 * 1024 * 1024)
+        jwt = jwt_authenticator(settings)
+        stack.push_async_callback(jwt.aclose)
+        salvage = Salvage(provider, shared.keyring, settings.data / "spool")
+        recorder = Recorder(shared.log, shared.store, salvage, shared.tasks)
+        cors = Cors.of(settings.origins)
+        pipeline = Pipeline(
+            authentication=Authentication((ApiKeyAuthenticator(shared.store, shared.keyring), jwt)),
+            keyring=shared.keyring,
+            log=shared.log,
+            policies=policies,
+            answering=Answering(provider, recorder, settings.requests.ping_interval_s),
+            recorder=recorder,
+            admit=lambda head, principal: cors.check(head, principal.owner.issuer),  # type: ignore[arg-type]
+            open_intent_s=round(settings.upstream.total_timeout_s) + 60,
+        )
+        limits = limits_of(settings)
+        drain, metrics = Drain(), Metrics()
+        shared.log.start()
+        shared.tasks.spawn("salvage", salvage.sweep_forever())
+        app = GatewayApp(
+            pipeline, Health(lambda: answers(shared.store), drain), limits, drain, cors, metrics, shared.tasks
+        )
+        yield Gateway(app, metrics_app(metrics), limits, drain, shared)
+
+
+async def answers(store: Store) -> bool:
+    """Whether the store can be read, for readiness."""
+    try:
+        await store.deployment_secret("secret")
+    except StoreError:
+        return False
+    return True
+
+
+def load_policies(settings: Settings) -> PolicySet:
+    """Raises PolicyError with every mistake."""
+    folder = settings.policies or shipped_folder()
+    return PolicySet.load(folder, actions_of(ROUTES), settings.requests.decision_cache_entries)
+
+
+def project_of(settings: Settings) -> str:
+    """The identity of the upstream project: part of every ID, so it must stay when the key is rotated."""
+    return settings.openai.project or "default"
+
+
+def jwt_authenticator(settings: Settings) -> JwtAuthenticator:
+    fetcher = Fetcher()
+    return JwtAuthenticator([(issuer, Jwks(issuer, fetcher)) for issuer in settings.issuers])
+
+
+def limits_of(settings: Settings) -> Limits:
+    return Limits(**{one.name: getattr(settings.transport, one.name) for one in fields(Limits)})
+
+
+def redact(text: str) -> str:
+    """A log line's text without anything of raw shape."""
+    return RAW.sub("[id]", text)

@@ -1,0 +1,206 @@
+"""Where an ID is mapped.
+
+`to_raw` turns what a client sent into the service's ID, `to_opaque` the reverse. A `Mapper` is one tenant's view on one
+upstream project: the tenant is part of every storage key that it computes and of what every record is encrypted for, so
+what belongs to another tenant cannot even be asked for.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from gateway.ids.blobs import open_blob
+from gateway.ids.form import Parsed
+from gateway.ids.keys import NONCE_BYTES
+from gateway.ids.kinds import KINDS, lifetime_s
+from gateway.names import Kind, OpaqueId, Owner, RawId, TenantId, Visibility
+from gateway.stores.claims import claimed_by, own_key, seal_tenant
+from gateway.stores.contract import Found, Lookup, Mode, Write
+from gateway.stores.keyring import Deployment, Unlocked
+from gateway.stores.records import Child, RecordState, Root, open_record, record_key, seal_child, seal_root
+
+_NOBODY = Owner("coatcheck", "nobody")
+
+Nonce = Callable[[int], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A record of this tenant, with the root that says whose it is."""
+
+    raw: RawId
+    h: bytes
+    root: Root
+    root_h: bytes
+    deleted: bool
+    """It, or its root, was deleted: it opens nowhere but inside replayed output items of its owner."""
+
+    @property
+    def kind(self) -> Kind:
+        return self.raw.kind
+
+    @property
+    def is_root(self) -> bool:
+        return self.h == self.root_h
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A root's entry outside the tenants' slots, by which a second tenant's record of the same object is noticed."""
+
+    key: bytes
+    value: bytes
+    lifetime_s: int | None
+
+
+class Mapper:
+    """One tenant's IDs in one upstream project. Pure but for the nonces."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        unlocked: Unlocked,
+        upstream: str,
+        project: str,
+        nonce: Nonce = secrets.token_bytes,
+    ) -> None:
+        self.tenant: TenantId = unlocked.keys.tenant
+        self.keys = unlocked.keys
+        self.form = unlocked.form
+        self.upstream = upstream
+        self.project = project
+        self._deployment = deployment
+        self._nonce = nonce
+
+    # --- inbound
+
+    def verify(self, text: str) -> Parsed | None:
+        """What `text` states, if this deployment wrote it. Reads no store."""
+        return self._deployment.form.verify(text)
+
+    def open_blob(self, owner: Owner, sealed: str) -> str | None:
+        """The replay blob, if it was given to this tenant and, where it is private, to `owner`."""
+        caps = {version: keys.cap for version, keys in self.keys.storage.keys.items()}
+        return open_blob(caps, self.tenant, owner, sealed)
+
+    def lookup(self, kind: Kind, parsed: Parsed) -> Lookup:
+        """What `begin` reads for an ID whose tag verified."""
+        return Lookup(kind, parsed.h)
+
+    def to_raw(self, lookup: Lookup, found: Found) -> Opened | None:
+        """The record that was looked up, or None where this tenant has none.
+
+        A miss costs what a hit costs: two decryptions, so that time does not tell a stranger's ID from a lost one.
+        """
+        name = record_key(self.tenant, lookup.kind, lookup.h)
+        record = open_record(self.keys.storage, name, found.record or self._decoy)
+        if isinstance(record, Child):
+            root_name = record_key(self.tenant, record.root_kind, record.root_h)
+            root = open_record(self.keys.storage, root_name, found.root or self._decoy)
+            if not isinstance(root, Root) or root.kind is not record.root_kind:
+                return None
+            gone = RecordState.DELETED in (record.state, root.state)
+            return Opened(record.raw, lookup.h, root, record.root_h, gone) if record.kind is lookup.kind else None
+        open_record(self.keys.storage, name, self._decoy)
+        if record is None or record.kind is not lookup.kind:
+            return None
+        return Opened(record.raw, lookup.h, record, lookup.h, record.state is RecordState.DELETED)
+
+    @cached_property
+    def _decoy(self) -> bytes:
+        """A record that opens under no other name, for the decryptions of a miss."""
+        root = Root(RawId(Kind.RESPONSE, "0" * 55), Owner("-", "-"), Visibility.PRIVATE, "-", "-", 0)
+        return seal_root(self.keys.storage, b"decoy", root, self._nonce(NONCE_BYTES))
+
+    # --- outbound
+
+    def to_opaque(self, kind: Kind, raw: str) -> OpaqueId:
+        """The opaque ID of `raw`, the same on every route, stream, replica and day."""
+        return self.form.opaque(kind, raw, self.project)
+
+    def h(self, kind: Kind, raw: str) -> bytes:
+        """What addresses the record of `raw`."""
+        return self.form.h(kind, raw, self.project)
+
+    def root(
+        self,
+        kind: Kind,
+        raw: str,
+        *,
+        owner: Owner,
+        visibility: Visibility,
+        parent: bytes,
+        now: int,
+        stored: bool = True,
+        background: bool = False,
+    ) -> Root:
+        """The record of a root that was just seen. It can't be made without an owner."""
+        return Root(
+            raw=RawId(kind, raw),
+            owner=owner,
+            visibility=visibility,
+            upstream=self.upstream,
+            project=self.project,
+            created=now,
+            parent=parent.hex(),
+            stored=stored,
+            background=background,
+        )
+
+    def write_root(self, root: Root, mode: Mode) -> Write:
+        """CREATE where a route makes the object, PUT where it is seen for the first time or again."""
+        h = self.h(root.kind, root.raw.text)
+        data = seal_root(self.keys.storage, record_key(self.tenant, root.kind, h), root, self._nonce(NONCE_BYTES))
+        return Write(root.kind, h, data, lifetime_s(root.kind), mode)
+
+    def write_child(self, kind: Kind, raw: str, root_kind: Kind, root_h: bytes) -> Write:
+        """A child's record. An existing one keeps its root: PUT never changes a record."""
+        h = self.h(kind, raw)
+        child = Child(RawId(kind, raw), root_kind, root_h)
+        data = seal_child(self.keys.storage, record_key(self.tenant, kind, h), child, self._nonce(NONCE_BYTES))
+        return Write(kind, h, data, lifetime_s(kind, root_kind), Mode.PUT)
+
+    def write_tombstone(self, opened: Opened) -> Write:
+        """The deleted object's record: its life goes on, it opens no more."""
+        name = record_key(self.tenant, opened.kind, opened.h)
+        nonce = self._nonce(NONCE_BYTES)
+        if opened.is_root:
+            root = replace(opened.root, state=RecordState.DELETED)
+            return Write(
+                opened.kind,
+                opened.h,
+                seal_root(self.keys.storage, name, root, nonce),
+                lifetime_s(root.kind),
+                Mode.TOMBSTONE,
+            )
+        child = Child(opened.raw, opened.root.kind, opened.root_h, RecordState.DELETED)
+        life = lifetime_s(opened.kind, opened.root.kind)
+        return Write(opened.kind, opened.h, seal_child(self.keys.storage, name, child, nonce), life, Mode.TOMBSTONE)
+
+    def bury(self, write: Write, raw: str) -> Write:
+        """A tombstone for a root that was just written and must not stand."""
+        root = self.root(write.kind, raw, owner=_NOBODY, visibility=Visibility.PRIVATE, parent=b"", now=0)
+        return replace(self.write_root(replace(root, state=RecordState.DELETED), Mode.TOMBSTONE), h=write.h)
+
+    def same_owner(self, write: Write, met: bytes, owner: Owner) -> bool:
+        """Whether the record that a CREATE met is a living one of the same owner."""
+        root = open_record(self.keys.storage, record_key(self.tenant, write.kind, write.h), met)
+        return isinstance(root, Root) and root.owner == owner and root.state is RecordState.ACTIVE
+
+    def claim(self, write: Write, raw: str) -> Claim:
+        """The claim that a root's record is accompanied by."""
+        key = own_key(self._deployment.keys, self.project, raw)
+        value = seal_tenant(self._deployment.keys, key, self.tenant, self._nonce(NONCE_BYTES))
+        return Claim(key, value, write.lifetime_s)
+
+    def holds(self, claim: Claim, winner: bytes) -> bool:
+        """Whether the claim that stands now is this tenant's."""
+        return claimed_by(self._deployment.keys, claim.key, winner) == self.tenant
+
+
+def is_child(kind: Kind) -> bool:
+    """Whether objects of this kind belong to a root."""
+    return bool(KINDS[kind].roots)

@@ -1,0 +1,238 @@
+"""From the upstream's answer to the client's: translate, check, record, and only then hand over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import orjson
+
+from gateway.errors import Problem, Reason
+from gateway.mapping import is_child
+from gateway.names import Kind, Visibility
+from gateway.pipeline.exchange import Answer, Exchange
+from gateway.pipeline.minting import Minting
+from gateway.pipeline.provider import Provider
+from gateway.pipeline.recorder import Recorder
+from gateway.pipeline.recording import Heritage, Record, records
+from gateway.pipeline.streaming import PING, Mailbox, error_event
+from gateway.rewrite import egress
+from gateway.rewrite.id_table import IdTable, Minted
+from gateway.rewrite.outbound import translate_json
+from gateway.rewrite.sse import StreamTranslator
+from gateway.surfaces.models import FINE_TUNED
+from gateway.surfaces.spec import UNKNOWN
+from gateway.upstreams import UpstreamAnswer, UpstreamError
+from gateway.upstreams.openai import answer_headers
+
+LOG = logging.getLogger(__name__)
+
+_EVENTS: Final = b"text/event-stream"
+_JSON: Final = b"application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    provider: Provider
+    recorder: Recorder
+    ping_s: float
+    """Silence after which a stream gets a comment, so that nothing between here and the client gives up."""
+
+    async def answer(self, exchange: Exchange) -> Answer:
+        """Forwards the request and gives the client's answer. Raises Problem and UpstreamError."""
+        upstream = await self.provider.send(exchange)
+        try:
+            heritage = heritage_of(exchange)
+            table = table_of(exchange, heritage)
+            if not 200 <= upstream.status < 300:
+                raise await self.provider.refusal(upstream, table)
+            media_type = (upstream.header(b"content-type") or b"").partition(b";")[0].strip().lower()
+            if media_type == _EVENTS and exchange.known_route.streams:
+                return await self._stream(exchange, upstream, table, heritage)
+            body = await upstream.read(self.provider.max_answer_bytes)
+            if body and media_type != _JSON:
+                raise Problem(Reason.UPSTREAM_BAD_ANSWER)
+            content = self._translate(exchange, body, table) if body else b""
+            made = records(exchange.known_mapper, heritage, table.take_new(), exchange.now)
+            await self.recorder.finish(exchange, made, upstream.status)
+            return Answer(upstream.status, _headers(exchange, upstream, content), content)
+        except BaseException:
+            upstream.abort()
+            raise
+
+    def _translate(self, exchange: Exchange, body: bytes, table: IdTable) -> bytes:
+        route = exchange.known_route
+        content = translate_json(_base_models(body) if route.local else body, route.answer, table)
+        content = _let_go(exchange, content, table)
+        exchange.bytes_out = len(content)
+        return content
+
+    # --- streams
+
+    async def _stream(self, exchange: Exchange, upstream: UpstreamAnswer, table: IdTable, heritage: Heritage) -> Answer:
+        """The stream, once its first bytes may leave: what fails before that is an ordinary error answer."""
+        exchange.streaming = True
+        events = self._events(exchange, upstream, table, heritage)
+        try:
+            first = await anext(events, b"")
+        except BaseException:
+            await events.aclose()
+            raise
+        headers = [
+            (b"content-type", b"text/event-stream; charset=utf-8"),
+            (b"cache-control", b"no-store"),
+            (b"x-accel-buffering", b"no"),
+            (b"x-request-id", exchange.head.request_id.encode()),
+        ]
+        return Answer(200, headers, self._sent(exchange, first, events))
+
+    async def _sent(
+        self, exchange: Exchange, first: bytes, events: AsyncGenerator[bytes, None]
+    ) -> AsyncGenerator[bytes, None]:
+        """What the client gets: the events, and after a failure under way the error as the last one."""
+        try:
+            yield first
+            async for data in events:
+                exchange.bytes_out += len(data)
+                yield data
+        except Problem as problem:
+            yield error_event(await self.recorder.refuse(exchange, problem))
+        except UpstreamError as error:
+            yield error_event(await self.recorder.refuse(exchange, self.provider.problem(error)))
+        finally:
+            await events.aclose()
+            await self.recorder.abandon(exchange)
+
+    async def _events(
+        self, exchange: Exchange, upstream: UpstreamAnswer, table: IdTable, heritage: Heritage
+    ) -> AsyncGenerator[bytes, None]:
+        translator = StreamTranslator(exchange.known_route.events or UNKNOWN, table)
+        mailbox, unrecorded = Mailbox(upstream, self.ping_s), _Unrecorded(exchange, heritage)
+        try:
+            while True:
+                pieces = await mailbox.pieces()
+                if pieces == []:
+                    yield PING
+                    continue
+                ready: list[bytes] = []
+                for out in translator.end() if pieces is None else translator.feed(b"".join(pieces)):
+                    unrecorded.add(out.minted)
+                    if unrecorded.roots or (out.terminal and not exchange.closed):
+                        if ready:
+                            yield b"".join(ready)
+                            ready = []
+                        if unrecorded.roots:
+                            await self.recorder.finish(exchange, unrecorded.take_roots(), 200, last=False)
+                        if out.terminal:
+                            await self.recorder.finish(exchange, unrecorded.take_children(), 200)
+                    ready.append(_let_go(exchange, out.data, table))
+                if ready:
+                    yield b"".join(ready)
+                if pieces is None:
+                    if not exchange.closed:
+                        raise Problem(Reason.UPSTREAM_BAD_ANSWER)
+                    return
+        finally:
+            mailbox.close()
+            exchange.unrecorded = unrecorded.take_children()
+
+
+@dataclass(slots=True, eq=False)
+class _Unrecorded:
+    """What a stream has minted and not written yet: roots wait for nothing, children for the terminal event."""
+
+    exchange: Exchange
+    heritage: Heritage
+    roots: list[Minted] = field(default_factory=list)
+    children: list[Minted] = field(default_factory=list)
+
+    def add(self, minted: tuple[Minted, ...]) -> None:
+        for one in minted:
+            (self.children if is_child(one.kind) else self.roots).append(one)
+
+    def take_roots(self) -> list[Record]:
+        made = self._take(self.roots)
+        response = next(
+            (record.write.h for record in made if record.write.kind is Kind.RESPONSE), self.heritage.response
+        )
+        self.heritage = replace(self.heritage, response=response)
+        return made
+
+    def take_children(self) -> list[Record]:
+        return self._take(self.children)
+
+    def _take(self, minted: list[Minted]) -> list[Record]:
+        taken = records(self.exchange.known_mapper, self.heritage, minted, self.exchange.now)
+        minted.clear()
+        return taken
+
+
+def heritage_of(exchange: Exchange) -> Heritage:
+    """Whose the answer's objects are: of whoever owns what the path names, else of the caller; in a shared conversation as
+    visible as that is. A branch off somebody's shared response is the brancher's own."""
+    principal, route = exchange.known_principal, exchange.known_route
+    conversation = exchange.at("conversation") or exchange.at("conversation.id") or exchange.at("conversation_id")
+    response = exchange.at("response_id")
+    body = exchange.body if isinstance(exchange.body, dict) else {}
+    named = conversation or response
+    if route.creates or named is None:
+        owner, visibility = principal.owner, conversation.root.visibility if conversation else Visibility.PRIVATE
+    else:
+        owner, visibility = named.root.owner, named.root.visibility
+    in_conversation = bytes.fromhex(response.root.parent) if response else b""
+    return Heritage(
+        owner,
+        visibility,
+        route.creates,
+        conversation=conversation.h if conversation else in_conversation,
+        response=response.h if response else b"",
+        stored=conversation is not None or body.get("store") is not False,
+        background=body.get("background") is True,
+    )
+
+
+def table_of(exchange: Exchange, heritage: Heritage) -> IdTable:
+    """What this request knows of IDs before its answer is read."""
+    minting = Minting(exchange.known_mapper, heritage.owner, heritage.visibility, exchange.tokens)
+    table = IdTable(minting, {opened.raw.text: text for text, opened in exchange.opened.items()})
+    if exchange.model:
+        table.say(exchange.model)
+    return table
+
+
+def _let_go(exchange: Exchange, data: bytes, table: IdTable) -> bytes:
+    """The very bytes that leave, after a last look. Tokens that the client did not ask for read as null."""
+    for token in exchange.added:
+        quoted = b'"' + token.encode() + b'"'
+        if quoted in data:
+            data = data.replace(quoted, b"null")
+    finding = egress.scan(
+        data,
+        issued=table.issued,
+        touched=[one.raw_bytes for one in table.touched],
+        verify=table.minter.verify,
+        quoted=exchange.opened,
+    )
+    if finding is not None:
+        LOG.critical("egress.blocked", extra={"fields": {"found": finding.what.value, "prefix": finding.prefix}})
+        raise Problem(Reason.EGRESS_BLOCKED)
+    return data
+
+
+def _headers(exchange: Exchange, upstream: UpstreamAnswer, content: bytes) -> list[tuple[bytes, bytes]]:
+    headers = [*answer_headers(upstream.headers), (b"x-request-id", exchange.head.request_id.encode())]
+    if upstream.status != 204:  # RFC 9110 section 8.6
+        headers.append((b"content-length", b"%d" % len(content)))
+    return headers
+
+
+def _base_models(body: bytes) -> bytes:
+    """The list of models without the fine-tuned ones. Raises Problem for what is no such list."""
+    try:
+        document = orjson.loads(body)
+        document["data"] = [model for model in document["data"] if not str(model["id"]).startswith(FINE_TUNED)]
+    except (ValueError, TypeError, KeyError):
+        raise Problem(Reason.UPSTREAM_BAD_ANSWER) from None
+    return orjson.dumps(document)

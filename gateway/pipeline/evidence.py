@@ -1,0 +1,153 @@
+"""What the audit log is told of a request: who, what, on which opaque IDs, with what outcome. Never a raw ID, a prompt or a
+credential; a person stands in it as a pseudonym and, sealed under the tenant's audit key, by name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+import time
+from functools import lru_cache
+from typing import Final
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
+
+from gateway.audit.event import Actor, Event, Outcome, Phase, RequestFacts, Result, Target
+from gateway.errors import Problem, Reason
+from gateway.ids.encoding import lp
+from gateway.ids.keys import NONCE_BYTES, AuditKeys, Versions
+from gateway.names import Owner, Principal, TenantId
+from gateway.pipeline.exchange import Exchange
+
+UNROUTED: Final = "request.unrouted"
+"""The type of a refusal of something that is no route."""
+
+_FAILED: Final = frozenset(
+    {
+        Reason.CLIENT_CLOSED,
+        Reason.EGRESS_BLOCKED,
+        Reason.INTERNAL,
+        Reason.MAPPING_CONFLICT,
+        Reason.MAPPING_UNAVAILABLE,
+        Reason.SERVER_DRAINING,
+        Reason.UPSTREAM_BAD_ANSWER,
+        Reason.UPSTREAM_ERROR,
+        Reason.UPSTREAM_TIMEOUT,
+        Reason.UPSTREAM_UNAVAILABLE,
+    }
+)
+"""Reasons that say that something went wrong; every other one is a refusal."""
+
+
+def intent(exchange: Exchange) -> Event:
+    """Before anything is done."""
+    return _event(exchange, Phase.INTENT, None, _named(exchange))
+
+
+def accepted(exchange: Exchange, status: int) -> Event:
+    """The answer has begun; its objects are recorded, another outcome follows."""
+    return _event(exchange, Phase.OUTCOME, Outcome(Result.ACCEPTED, "", status, exchange.policy), _made(exchange))
+
+
+def outcome(exchange: Exchange, status: int) -> Event:
+    """Done, and about to be told."""
+    return _event(exchange, Phase.OUTCOME, Outcome(Result.ALLOW, "", status, exchange.policy), _made(exchange))
+
+
+def failure(exchange: Exchange, problem: Problem) -> Event:
+    """Refused or failed: the outcome of an intent, or an event of its own where there was none."""
+    result = Result.ERROR if problem.reason in _FAILED else Result.DENY
+    ending = Outcome(result, problem.reason.value, problem.status, exchange.policy)
+    if exchange.begun is None:
+        return _event(exchange, Phase.SINGLE, ending, _named(exchange))
+    return _event(exchange, Phase.OUTCOME, ending, _made(exchange))
+
+
+def actor(keys: Versions[AuditKeys], principal: Principal) -> Actor:
+    """The principal as the tenant's log shows it."""
+    return _actor(keys.newest, keys.current, principal)
+
+
+def sealed(keys: AuditKeys, version: int, tenant: TenantId, what: str, text: str) -> str:
+    """`text` for the tenant's auditors: the same each time, so that equal values can be told without opening them."""
+    nonce = hmac.digest(keys.seal, lp("nonce", tenant, what, text), "sha256")[:NONCE_BYTES]
+    box = AESGCMSIV(keys.seal).encrypt(nonce, text.encode("utf-8", "surrogatepass"), lp("audit field", tenant, what))
+    return f"{version}.{base64.urlsafe_b64encode(nonce + box).decode().rstrip('=')}"
+
+
+@lru_cache(maxsize=4096)
+def _actor(keys: AuditKeys, version: int, principal: Principal) -> Actor:
+    tenant, owner = principal.tenant, principal.owner
+    return Actor(
+        kind=principal.kind.value,
+        pseudonym=_pseudonym(keys, tenant, owner),
+        issuer=owner.issuer,
+        auth=principal.auth,
+        sealed=sealed(keys, version, tenant, "subject", owner.subject),
+        chain=tuple(_pseudonym(keys, tenant, Owner.parse(link)) for link in principal.chain if "#" in link),
+    )
+
+
+def _pseudonym(keys: AuditKeys, tenant: TenantId, owner: Owner) -> str:
+    return _digest(keys, "actor", tenant, owner.issuer, owner.subject)
+
+
+@lru_cache(maxsize=8192)
+def _network(keys: AuditKeys, version: int, tenant: TenantId, network: str) -> str:
+    return sealed(keys, version, tenant, "network", network)
+
+
+@lru_cache(maxsize=8192)
+def _agent(keys: AuditKeys, tenant: TenantId, agent: bytes) -> str:
+    return _digest(keys, "agent", tenant, agent)
+
+
+def _digest(keys: AuditKeys, *parts: str | bytes) -> str:
+    return hmac.digest(keys.aud, lp(*parts), "sha256")[:12].hex()
+
+
+def _named(exchange: Exchange) -> tuple[Target, ...]:
+    """What the request names. What is no opaque ID of ours may be anything, a raw ID too, so only its digest is kept."""
+    keys = exchange.known_mapper.keys.audit.newest
+    targets: dict[Target, None] = {}
+    for reference in exchange.collected.references:
+        genuine = exchange.known_mapper.verify(reference.text) is not None if reference.parsed is None else True
+        shown = reference.text if genuine else f"?{_digest(keys, 'stranger', reference.text)}"
+        targets[Target(reference.kind.value, shown)] = None
+    return tuple(targets)
+
+
+def _made(exchange: Exchange) -> tuple[Target, ...]:
+    return tuple(Target(kind.value, text) for kind, text in exchange.made)
+
+
+def _event(exchange: Exchange, phase: Phase, ending: Outcome | None, targets: tuple[Target, ...]) -> Event:
+    principal, keys, head = exchange.known_principal, exchange.known_mapper.keys.audit, exchange.head
+    tenant, route = principal.tenant, exchange.route
+    agent = head.by_name.get(b"user-agent")
+    spent = asyncio.get_running_loop().time() - exchange.started
+    length = head.by_name.get(b"content-length")
+    request = RequestFacts(
+        id=head.request_id,
+        method=head.method if route else "",
+        route=route.path if route else "",
+        network=_network(keys.newest, keys.current, tenant, head.client) if head.client else "",
+        agent=_agent(keys.newest, tenant, agent) if agent else "",
+        bytes_in=int(length) if length else None,
+        bytes_out=exchange.bytes_out if ending else None,
+        duration_us=round(spent * 1e6) if ending else None,
+        stream=exchange.streaming or None,
+        model=exchange.model,
+    )
+    return Event(
+        tenant=tenant,
+        ts_us=time.time_ns() // 1000,
+        type=route.action if route else UNROUTED,
+        phase=phase,
+        actor=actor(keys, principal),
+        request=request,
+        outcome=ending,
+        targets=targets,
+        changes={"dropped_ids": exchange.collected.dropped} if exchange.collected.dropped and ending else {},
+    )

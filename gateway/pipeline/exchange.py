@@ -1,0 +1,124 @@
+"""One request on its way through the stages, and what it becomes for the client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from gateway.authz import Resource
+from gateway.errors import Problem, Reason
+from gateway.mapping import Mapper, Opened
+from gateway.names import Kind, Principal, RequestId
+from gateway.pipeline.recording import Record
+from gateway.rewrite.inbound import Collected, Quotation, Reference
+from gateway.stores.contract import Begun
+from gateway.surfaces.route import Route
+
+
+class Head(Protocol):
+    """A request's head as the guard took it, before the first byte of the body."""
+
+    @property
+    def request_id(self) -> RequestId: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def raw_path(self) -> bytes: ...
+    @property
+    def query(self) -> bytes: ...
+    @property
+    def headers(self) -> tuple[tuple[bytes, bytes], ...]: ...
+    @property
+    def by_name(self) -> Mapping[bytes, bytes]: ...
+    @property
+    def client(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the transport sends. A stream's iterator must be closed (`aclose`) wherever it is left early."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes | AsyncGenerator[bytes, None]
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """What is known of a request so far. Each stage adds its own part and reads the earlier ones."""
+
+    head: Head
+    started: float
+    """Event-loop time in seconds."""
+    now: int
+    """UTC seconds at its arrival."""
+    route: Route | None = None
+    segments: Mapping[str, str] = field(default_factory=dict)
+    query: list[tuple[str, str]] = field(default_factory=list)
+    principal: Principal | None = None
+    mapper: Mapper | None = None
+    body: Any = None
+    model: str = ""
+    collected: Collected = field(default_factory=Collected)
+    begun: Begun | None = None
+    records: dict[tuple[Kind, bytes], Opened | None] = field(default_factory=dict)
+    """What the look-ups gave, by kind and h."""
+    opened: dict[str, Opened] = field(default_factory=dict)
+    """What opened for the principal, by the opaque ID as the client wrote it."""
+    policy: str = ""
+    tokens: dict[str, str] = field(default_factory=dict)
+    """Hashed token → what the client wrote for it."""
+    added: list[str] = field(default_factory=list)
+    """Hashed tokens that the client did not ask for; an answer that repeats one says null there."""
+    made: list[tuple[Kind, str]] = field(default_factory=list)
+    """Kind and opaque ID of each root that the answer made."""
+    unrecorded: list[Record] = field(default_factory=list)
+    """Children that a stream had shown when it was left."""
+    closed: bool = False
+    """Its outcome is in the log."""
+    upstream_called: bool = False
+    streaming: bool = False
+    bytes_out: int = 0
+
+    @property
+    def known_route(self) -> Route:
+        if self.route is None:
+            raise Problem(Reason.INTERNAL)
+        return self.route
+
+    @property
+    def known_mapper(self) -> Mapper:
+        if self.mapper is None:
+            raise Problem(Reason.INTERNAL)
+        return self.mapper
+
+    @property
+    def known_principal(self) -> Principal:
+        if self.principal is None:
+            raise Problem(Reason.INTERNAL)
+        return self.principal
+
+    @property
+    def resources(self) -> list[Resource]:
+        return [
+            Resource(one.kind, one.root.owner, one.root.visibility, self.known_mapper.tenant)
+            for one in self.opened.values()
+        ]
+
+    def record(self, reference: Reference | Quotation) -> Opened | None:
+        """What the look-up of a reference gave; None where there was none to do."""
+        return self.records.get((reference.kind, reference.parsed.h)) if reference.parsed else None
+
+    @property
+    def deleted(self) -> Opened | None:
+        """The object that a success of this route deletes."""
+        route = self.known_route
+        return self.at(route.deletes) if route.deletes else None
+
+    def at(self, param: str) -> Opened | None:
+        """The object that a path ID or a place of the body names, once it opened."""
+        for reference in self.collected.references:
+            if reference.param == param:
+                return self.opened.get(reference.text)
+        return None

@@ -1,0 +1,70 @@
+"""What goes upstream: built from the table's template, the parsed and checked body, and an allow-list of headers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import quote, quote_plus, unquote
+
+from gateway.authz import Circumstances
+from gateway.errors import Problem, Reason
+from gateway.ids.shape import is_raw_shape
+from gateway.rewrite.inbound import Collected
+from gateway.surfaces.missing import MODEL
+from gateway.surfaces.models import FINE_TUNED
+from gateway.surfaces.route import Route
+from gateway.surfaces.spec import Id
+
+_MODEL_NAME: Final = re.compile(r"[A-Za-z0-9._:/@-]{1,256}")
+
+
+def target(route: Route, segments: Mapping[str, str], query: list[tuple[str, str]], collected: Collected) -> bytes:
+    """Path and query for the upstream, relative to its base URL. Every ID in it is raw and every segment quoted."""
+    raws = {reference.param: reference.raw for reference in collected.references if reference.container is None}
+    parts = []
+    for part in route.path.split("/"):
+        name = part[1:-1] if part.startswith("{") else ""
+        if not name:
+            parts.append(part)
+        elif name in route.path_ids:
+            parts.append(quote(raws[name], safe=""))
+        else:
+            parts.append(quote(unquote(segments[name]), safe=":@"))
+    pairs = []
+    for name, value in query:
+        is_id = isinstance(route.query[name.removesuffix("[]")], Id)
+        pairs.append(f"{quote_plus(name, safe='[]')}={quote_plus(raws[name] if is_id else value)}")
+    return ("/".join(parts) + ("?" + "&".join(pairs) if pairs else "")).encode()
+
+
+def check_model(route: Route, segments: Mapping[str, str], body: object) -> str:
+    """The model that the request names, or nothing. A fine-tuned model, whoever's it is, reads as missing."""
+    said = unquote(segments["model"]) if route.path_names else body.get("model") if isinstance(body, dict) else None
+    if not isinstance(said, str):
+        return ""
+    if said.startswith(FINE_TUNED) or is_raw_shape(said) or not _MODEL_NAME.fullmatch(said):
+        raise Problem(Reason.NOT_RECORDED, quoted=said, missing=MODEL)
+    return said
+
+
+def circumstances(model: str, body: object, network: str) -> Circumstances:
+    """What the policies may look at: nothing in it is free text of a user."""
+    if not isinstance(body, dict):
+        return Circumstances(model=model, network=network)
+    tools = body.get("tools")
+    types = (
+        {tool["type"] for tool in tools if isinstance(tool, dict) and isinstance(tool.get("type"), str)}
+        if (isinstance(tools, list))
+        else set()
+    )
+    limit = body.get("max_output_tokens")
+    return Circumstances(
+        model=model,
+        tools=tuple(sorted(types)),
+        stream=body.get("stream") is True,
+        background=body.get("background") is True,
+        store=body.get("store") is not False,
+        max_output_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) else 0,
+        network=network,
+    )

@@ -1,0 +1,133 @@
+"""Redis ② and every other ending: an answer's mappings with its outcome, refusals, and requests that were left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gateway.audit.event import Event
+from gateway.audit.log import AuditLog
+from gateway.errors import Problem, Reason
+from gateway.pipeline import evidence
+from gateway.pipeline.exchange import Exchange
+from gateway.pipeline.recording import Record
+from gateway.pipeline.salvage import Salvage
+from gateway.stores.contract import Finished, Mode, Store, StoreError, Write
+from gateway.tasks import Tasks
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    log: AuditLog
+    store: Store
+    salvage: Salvage
+    tasks: Tasks
+
+    async def finish(self, exchange: Exchange, made: Sequence[Record], status: int, *, last: bool = True) -> None:
+        """Writes what the answer made, what it deleted, and its outcome; beside it the claims of new roots.
+
+        Raises Problem where any of it failed: what then exists upstream without a record is undone, and what was just
+        recorded though another tenant holds it is buried.
+        """
+        exchange.made += ((record.write.kind, record.opaque) for record in made if record.write.mode is Mode.CREATE)
+        event = evidence.outcome(exchange, status) if last else evidence.accepted(exchange, status)
+        writes = [record.write for record in made]
+        if last and (deleted := exchange.deleted) is not None:
+            writes.append(exchange.known_mapper.write_tombstone(deleted))
+        try:
+            finished, lost = await asyncio.gather(
+                self._append(exchange, event, writes, closes=last), self._claim(exchange, made)
+            )
+            if any(conflict is not None for conflict in finished.conflicts):
+                await self._append(exchange, event, _seen_again(exchange, made, finished), closes=last)
+        except Problem:
+            for record in made:
+                if record.write.mode is Mode.CREATE:
+                    await self.salvage.undo(exchange.known_mapper.tenant, record.write, record.raw)
+            raise
+        exchange.closed = exchange.closed or last
+        if lost:
+            LOG.critical("mapping.claimed_by_another_tenant", extra={"fields": {"kind": lost[0].write.kind.value}})
+            buried = [exchange.known_mapper.bury(record.write, record.raw) for record in lost]
+            await self._append(exchange, evidence.failure(exchange, _conflict()), buried, closes=True)
+            exchange.closed = True
+            raise _conflict()
+
+    async def refuse(self, exchange: Exchange, problem: Problem) -> Problem:
+        """Records a refusal or failure: as the outcome of the intent, as an event of its own, or, where no tenant is
+        known, in the operator's sums. Returns the problem that the client shall read."""
+        if exchange.closed:
+            return problem
+        if exchange.principal is None or exchange.mapper is None:
+            self.log.refuse_stranger(problem.reason, exchange.head.client)
+            return problem
+        event, tenant = evidence.failure(exchange, problem), exchange.principal.tenant
+        try:
+            if exchange.begun is not None:
+                await self.log.finish(tenant, (event,), begun=exchange.begun)
+            elif problem.reason not in (Reason.AUDIT_UNAVAILABLE, Reason.TOO_MANY_REFUSALS):
+                begun = await self.log.begin(tenant, event, credential=exchange.principal.credential)
+                if not begun.tenant_active:
+                    problem = Problem(Reason.TENANT_INACTIVE)
+                elif not begun.credential_live:
+                    problem = Problem(Reason.CREDENTIAL_REVOKED)
+        except Problem as failed:
+            # A refusal that can't be recorded is no answer, but its reader learns no less than that nothing was done.
+            if failed.reason is Reason.MAPPING_UNAVAILABLE and not exchange.upstream_called:
+                return Problem(Reason.AUDIT_UNAVAILABLE, retry_after_s=1)
+            return failed if failed.reason is not Reason.MAPPING_UNAVAILABLE else problem
+        exchange.closed = True
+        return problem
+
+    async def abandon(self, exchange: Exchange) -> None:
+        """The client left. Whatever it left is closed in the log, also while everything around is being cancelled."""
+        if exchange.closed or exchange.begun is None:
+            return
+        await asyncio.shield(self.tasks.spawn("close abandoned request", self._close(exchange)))
+
+    async def _close(self, exchange: Exchange) -> None:
+        exchange.closed = True
+        event = evidence.failure(exchange, Problem(Reason.CLIENT_CLOSED))
+        try:
+            await self._append(exchange, event, [record.write for record in exchange.unrecorded], closes=True)
+        except Problem:
+            LOG.warning("audit.outcome_not_written")
+
+    async def _append(self, exchange: Exchange, event: Event, writes: Sequence[Write], *, closes: bool) -> Finished:
+        tenant = exchange.known_principal.tenant
+        finished = await self.log.finish(tenant, (event,), begun=exchange.begun, writes=tuple(writes), closes=closes)
+        if writes and not finished.tenant_active:
+            raise Problem(Reason.MAPPING_UNAVAILABLE)
+        return finished
+
+    async def _claim(self, exchange: Exchange, made: Sequence[Record]) -> list[Record]:
+        """Claims new roots for the tenant; returns those that another tenant holds. Raises Problem."""
+        lost: list[Record] = []
+        for record in made:
+            if (claim := record.claim) is None:
+                continue
+            try:
+                winner = await self.store.claim(claim.key, claim.value, claim.lifetime_s)
+            except StoreError:
+                raise Problem(Reason.MAPPING_UNAVAILABLE) from None
+            if not exchange.known_mapper.holds(claim, winner):
+                lost.append(record)
+        return lost
+
+
+def _conflict() -> Problem:
+    return Problem(Reason.MAPPING_CONFLICT)
+
+
+def _seen_again(exchange: Exchange, made: Sequence[Record], finished: Finished) -> list[Write]:
+    """A CREATE met a record. The upstream gave the same object to the same owner again (a repeated idempotency key), and
+    it is only refreshed; anything else is a conflict. Raises Problem."""
+    for record, met in zip(made, finished.conflicts, strict=False):
+        if met is not None and not exchange.known_mapper.same_owner(record.write, met, exchange.known_principal.owner):
+            LOG.critical("mapping.conflict", extra={"fields": {"kind": record.write.kind.value}})
+            raise _conflict()
+    return [replace(record.write, mode=Mode.PUT) for record in made]

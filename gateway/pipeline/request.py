@@ -1,0 +1,224 @@
+"""THE REQUEST, one call per stage.
+
+    match → authenticate → collect → begin → decide → forward → translate → finish
+
+A stage refuses by raising a `Problem`; it is recorded and becomes the answer. Nothing goes upstream before `begin` has
+recorded it, and nothing reaches the client before `finish` has recorded it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from gateway.audit.log import AuditLog
+from gateway.authn.authenticate import Authentication
+from gateway.authn.verdict import CredentialRefused
+from gateway.authz import Deny, Policies, decide, owns
+from gateway.errors import Problem, Reason, render
+from gateway.ids.kinds import KINDS
+from gateway.mapping import Mapper, Opened
+from gateway.names import Principal
+from gateway.pipeline import evidence, forward
+from gateway.pipeline.answering import Answering
+from gateway.pipeline.exchange import Answer, Exchange, Head
+from gateway.pipeline.provider import Provider
+from gateway.pipeline.recorder import Recorder
+from gateway.rewrite.inbound import Quotation, Reference, collect, put, refusal
+from gateway.stores.contract import Lookup, StoreError
+from gateway.stores.keyring import Keyring, KeysMissing
+from gateway.surfaces.route import Route
+from gateway.surfaces.spec import Role
+from gateway.surfaces.table import Unmatched, match
+from gateway.upstreams import UpstreamError
+
+LOG = logging.getLogger(__name__)
+
+ReadBody = Callable[[Route], Awaitable[Any]]
+"""Reads and parses the body as the route allows it; None where there is none. Raises Problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Carries requests out. One instance per process, for all tenants."""
+
+    authentication: Authentication
+    keyring: Keyring
+    log: AuditLog
+    policies: Policies
+    answering: Answering
+    recorder: Recorder
+    admit: Callable[[Head, Principal], None]
+    """A last look at head and principal together (which page may call for whom). Raises Problem."""
+    open_intent_s: int
+    """Seconds after which an intent without an outcome is closed as unknown: the longest that a request may take."""
+    clock: Callable[[], float] = time.time
+
+    async def respond(self, head: Head, read_body: ReadBody) -> Answer:
+        """The answer to one request. Raises nothing but cancellation: a failure is an answer too."""
+        exchange = Exchange(head, asyncio.get_running_loop().time(), int(self.clock()))
+        try:
+            return await self._carry_out(exchange, read_body)
+        except Problem as problem:
+            return await self._refuse(exchange, problem)
+        except UpstreamError as error:
+            return await self._refuse(exchange, Provider.problem(error))
+        except asyncio.CancelledError:
+            await self.recorder.abandon(exchange)
+            raise
+        except Exception:
+            LOG.exception("request.failed")
+            return await self._refuse(exchange, Problem(Reason.INTERNAL))
+
+    async def _carry_out(self, exchange: Exchange, read_body: ReadBody) -> Answer:
+        head = exchange.head
+        matched = match(head.method, head.raw_path.decode())
+        principal = await self._authenticate(exchange)
+        if isinstance(matched, Unmatched):
+            raise _no_route(matched, head)
+        exchange.route, exchange.segments = matched.route, matched.segments
+        exchange.body = await read_body(matched.route)
+        self._collect(exchange)
+        await self._begin(exchange, principal)
+        self._decide(exchange, principal)
+        return await self.answering.answer(exchange)
+
+    # --- the stages
+
+    async def _authenticate(self, exchange: Exchange) -> Principal:
+        """Who is calling, and the tenant's keys. From here on a refusal belongs to that tenant's log."""
+        principal = await self.authentication.authenticate(exchange.head.headers, exchange.now)
+        await self._unlock(exchange, principal)
+        self.admit(exchange.head, principal)
+        return principal
+
+    async def _unlock(self, exchange: Exchange, principal: Principal) -> None:
+        provider = self.answering.provider
+        try:
+            unlocked = await self.keyring.tenant(principal.tenant)
+            deployment = await self.keyring.deployment()
+        except KeysMissing:
+            raise Problem(Reason.TENANT_INACTIVE) from None
+        except StoreError:
+            raise Problem(Reason.AUDIT_UNAVAILABLE, retry_after_s=1) from None
+        exchange.principal = principal
+        exchange.mapper = Mapper(deployment, unlocked, provider.name, provider.project)
+
+    def _collect(self, exchange: Exchange) -> None:
+        """Every ID that the request names. What can't be an ID of ours ends here, without a look-up."""
+        route, body = exchange.known_route, exchange.body
+        try:
+            query = parse_qsl(exchange.head.query.decode("ascii"), keep_blank_values=True, max_num_fields=64)
+        except ValueError:
+            raise Problem(Reason.BAD_PARAMETER, "the query has more than 64 parameters") from None
+        exchange.query = query
+        exchange.collected = collect(route, exchange.segments, query, body, exchange.known_mapper.verify)
+        exchange.model = forward.check_model(route, exchange.segments, body)
+        for reference in exchange.collected.references:
+            reason = refusal(reference)
+            if reason is None:
+                continue
+            if reference.required:
+                raise reference.problem(reason)
+            reference.parsed = None
+
+    async def _begin(self, exchange: Exchange, principal: Principal) -> None:
+        """Redis ①: the intent, the status of tenant and key, and the records that the request names."""
+        mapper = exchange.known_mapper
+        named: list[Reference | Quotation] = [*exchange.collected.references, *exchange.collected.quotations]
+        wanted = {(one.kind, one.parsed.h): Lookup(one.kind, one.parsed.h) for one in named if one.parsed is not None}
+        begun = await self.log.begin(
+            principal.tenant,
+            evidence.intent(exchange),
+            credential=principal.credential,
+            lookups=tuple(wanted.values()),
+            open_s=self.open_intent_s,
+        )
+        exchange.begun = begun
+        _check_status(begun.tenant_active, begun.credential_live)
+        for (key, lookup), found in zip(wanted.items(), begun.found, strict=True):
+            exchange.records[key] = mapper.to_raw(lookup, found)
+
+    def _decide(self, exchange: Exchange, principal: Principal) -> None:
+        """Ownership of everything named, then the policies. Raw IDs are in place afterwards."""
+        mapper, collected = exchange.known_mapper, exchange.collected
+        for reference in collected.references:
+            opened = exchange.record(reference)
+            reason = _closed(reference, opened, principal, mapper)
+            if reason is None and opened:
+                reference.raw = opened.raw.text
+                exchange.opened[reference.text] = opened
+            elif reference.required:
+                raise reference.problem(reason or Reason.NOT_RECORDED)
+            else:
+                collected.dropped += 1
+        for quotation in collected.quotations:
+            opened = exchange.record(quotation)
+            if opened and mapper.form.is_current(quotation.parsed) and owns(principal, opened.root):
+                quotation.raw = opened.raw.text
+                exchange.opened.setdefault(quotation.text, opened)
+        _check_family(exchange)
+        put(collected)
+        circumstances = forward.circumstances(exchange.model, exchange.body, exchange.head.client)
+        action = exchange.known_route.action
+        decision = decide(self.policies, principal, action, exchange.resources, circumstances)
+        exchange.policy = decision.policy
+        if isinstance(decision, Deny):
+            raise Problem(decision.reason)
+
+    # --- the refusals
+
+    async def _refuse(self, exchange: Exchange, problem: Problem) -> Answer:
+        """Records the refusal, then renders it. What can't be recorded is answered 503."""
+        if isinstance(problem, CredentialRefused) and problem.principal is not None:
+            try:
+                await self._unlock(exchange, problem.principal)
+            except Problem as worse:
+                problem = worse
+        problem = await self.recorder.refuse(exchange, problem)
+        return Answer(*render(problem, exchange.head.request_id))
+
+
+def _closed(reference: Reference, opened: Opened | None, principal: Principal, mapper: Mapper) -> Reason | None:
+    """Why a reference whose tag verified does not open for the principal; None where it does."""
+    if reference.parsed is None:
+        return Reason.NOT_AN_OPAQUE_ID
+    if opened is None or not mapper.form.is_current(reference.parsed):
+        return Reason.NOT_RECORDED if mapper.form.is_inert(reference.parsed) else Reason.FOREIGN_OR_RETIRED
+    if not owns(principal, opened.root):
+        return Reason.NOT_OWNED
+    if reference.spec.role is not Role.MADE and (opened.deleted or not KINDS[reference.kind].served):
+        return Reason.NOT_RECORDED
+    return None
+
+
+def _check_family(exchange: Exchange) -> None:
+    """A path that names a root and a child of another root names nothing."""
+    found = [exchange.at(name) for name in exchange.known_route.path_ids]
+    for root, child, spec_name in zip(found, found[1:], list(exchange.known_route.path_ids)[1:], strict=False):
+        if root and child and child.root_h != root.h:
+            raise next(one for one in exchange.collected.references if one.param == spec_name).problem(
+                Reason.NOT_RECORDED
+            )
+
+
+def _check_status(tenant_active: bool, credential_live: bool) -> None:
+    if not tenant_active:
+        raise Problem(Reason.TENANT_INACTIVE)
+    if not credential_live:
+        raise Problem(Reason.CREDENTIAL_REVOKED)
+
+
+def _no_route(unmatched: Unmatched, head: Head) -> Problem:
+    path = head.raw_path.decode()
+    if unmatched.reason:
+        return Problem(Reason.ROUTE_DENIED, unmatched.reason, method=head.method, path=path)
+    if unmatched.allow:
+        allow = ", ".join(unmatched.allow).encode()
+        return Problem(Reason.METHOD_NOT_ALLOWED, method=head.method, path=path, headers=((b"allow", allow),))
+    return Problem(Reason.ROUTE_UNKNOWN, method=head.method, path=path)

@@ -1,0 +1,97 @@
+"""A streamed answer: events leave as they come, each only once what it shows is recorded.
+
+The first event that carries a new root's ID waits until the mapping is durable; the terminal event waits until the
+children's mappings and the outcome are. Back-pressure: what the client has not taken stops the upstream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import orjson
+
+from gateway.errors import Problem, error_fields
+from gateway.upstreams import UpstreamAnswer, UpstreamError
+
+PING: Final = b": ping\n"
+"""A comment without a blank line: a blank line would make the official SDK parse an empty event."""
+
+MAX_WAITING_BYTES: Final = 256 * 1024
+
+
+class Mailbox:
+    """Takes the upstream's pieces straight from the transport, and hands them over together, one reader at a time.
+
+    `pieces` gives what has arrived, an empty list when `ping_s` passed in silence, and None at the end.
+    """
+
+    __slots__ = ("_answer", "_ended", "_failure", "_held", "_loop", "_pieces", "_ping_s", "_size", "_timer", "_waiter")
+
+    def __init__(self, answer: UpstreamAnswer, ping_s: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._answer = answer
+        self._ping_s = ping_s
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._held = False
+        self._ended = False
+        self._failure: UpstreamError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        answer.push_to(self)
+
+    def body_piece(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > MAX_WAITING_BYTES and not self._held:
+            self._held = True
+            self._answer.hold_back()
+        self._wake()
+
+    def body_end(self, failure: UpstreamError | None) -> None:
+        self._ended, self._failure = True, failure
+        self._wake()
+
+    async def pieces(self) -> list[bytes] | None:
+        """Raises UpstreamError after the pieces before it."""
+        if not self._pieces and not self._ended:
+            self._waiter = self._loop.create_future()
+            if self._timer is None:
+                self._timer = self._loop.call_later(self._ping_s, self._silent)
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        if self._pieces:
+            pieces, self._pieces, self._size = self._pieces, [], 0
+            if self._held:
+                self._held = False
+                self._answer.go_on()
+            return pieces
+        if not self._ended:
+            return []
+        if self._failure is not None:
+            raise self._failure
+        return None
+
+    def close(self) -> None:
+        """Drops the rest and the connection, unless the body is complete."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._answer.abort()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _silent(self) -> None:
+        self._timer = None
+        self._wake()
+
+
+def error_event(problem: Problem) -> bytes:
+    """The last event of a stream that failed under way (Responses API, `error` event)."""
+    message, _, param, code = error_fields(problem)
+    content = {"type": "error", "code": code, "message": message, "param": param}
+    return b"event: error\ndata: " + orjson.dumps(content) + b"\n\n"

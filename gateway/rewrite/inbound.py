@@ -1,0 +1,256 @@
+"""Requests: find every place where a client may name an object, and put raw IDs there once they are known to be its own.
+
+The parsed body is walked once by the table. What the table names becomes a `Reference`; a string of raw shape anywhere
+else outside the user's subtrees is refused, so that a field the table does not know yet opens no hole. `put` then writes
+the decisions into the same parsed value, and what goes upstream is made from that value alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gateway.errors import Problem, Reason
+from gateway.ids.form import Parsed
+from gateway.ids.kinds import kind_of_prefix
+from gateway.ids.shape import is_raw_shape
+from gateway.names import Kind
+from gateway.surfaces.missing import missing_for
+from gateway.surfaces.route import Route
+from gateway.surfaces.spec import (
+    UNKNOWN,
+    Blob,
+    Each,
+    Either,
+    Hashed,
+    Id,
+    Label,
+    Obj,
+    Plain,
+    Role,
+    Spec,
+    Speech,
+    Typed,
+    Unknown,
+)
+
+MAX_REFERENCES: Final = 4096
+"""Places a request may name objects at; beyond it the request is refused before any look-up."""
+
+_EMBEDDED: Final = re.compile(r"(?<![A-Za-z0-9])[a-z][a-z0-9]*(?:_[a-z]+)*[_-][0-9A-Za-z]{34}(?![A-Za-z0-9])")
+
+Container = dict[str, Any] | list[Any]
+
+Verify = Callable[[str], Parsed | None]
+"""What an opaque ID states, if this deployment wrote it (`DeploymentForm.verify`)."""
+
+
+@dataclass(slots=True, eq=False)
+class Reference:
+    """One ID at one place. `parsed` is None where its tag does not verify."""
+
+    spec: Id
+    text: str
+    param: str
+    """Where it stands: `input[3].id`, `response_id`."""
+    required: bool
+    """Not opening refuses the request; else the ID is dropped (an inline item's own, a soft reference)."""
+    parsed: Parsed | None
+    container: Container | None = None
+    key: str | int = ""
+    raw: str = ""
+    """Set by the pipeline where it opened."""
+
+    @property
+    def kind(self) -> Kind:
+        return self.spec.kind
+
+    def problem(self, reason: Reason) -> Problem:
+        """The uniform not-found of this place, with the reason that only the audit log sees."""
+        return Problem(reason, quoted=self.text, missing=missing_for(self.spec.kind, self.spec.missing))
+
+
+@dataclass(slots=True, eq=False)
+class Quotation:
+    """An opaque ID inside a replayed string; restored if it opens, left alone if not."""
+
+    text: str
+    parsed: Parsed
+    kind: Kind
+    container: Container
+    key: str | int
+    raw: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """A string that is replaced by a value computed from it: a hashed token or a replay blob."""
+
+    spec: Hashed | Blob
+    text: str
+    param: str
+    container: Container
+    key: str | int
+
+
+@dataclass(slots=True, eq=False)
+class Collected:
+    """Everything that a request names."""
+
+    references: list[Reference] = field(default_factory=list)
+    quotations: list[Quotation] = field(default_factory=list)
+    slots: list[Slot] = field(default_factory=list)
+    dropped: int = 0
+    """Inline items' own IDs that did not open and were left out."""
+
+
+def collect(
+    route: Route, segments: Mapping[str, str], query: list[tuple[str, str]], body: object, verify: Verify
+) -> Collected:
+    """Every ID in path, query and body, each with its place and kind. Reads only; raises `Problem` for a raw shape out of
+    place, a query parameter or value that the table does not allow, and more than `MAX_REFERENCES` places."""
+    walker = _Walker(verify)
+    for name, spec in route.path_ids.items():
+        walker.reference(spec, segments[name], name, None, name, required=True)
+    walker.query(route, query)
+    if body is not None:
+        walker.walk(route.request or UNKNOWN, body, "", None, "")
+    return walker.collected
+
+
+def put(collected: Collected) -> None:
+    """Writes raw IDs into the parsed body, and leaves out what was dropped. Path and query are read from `raw`."""
+    for reference in collected.references:
+        if reference.container is None:
+            continue
+        if reference.raw:
+            reference.container[reference.key] = reference.raw  # type: ignore[index]
+        elif isinstance(reference.container, dict):
+            reference.container.pop(str(reference.key), None)
+    for quotation in collected.quotations:
+        if quotation.raw:
+            text: str = quotation.container[quotation.key]  # type: ignore[index]
+            quotation.container[quotation.key] = text.replace(quotation.text, quotation.raw)  # type: ignore[index]
+
+
+class _Walker:
+    __slots__ = ("collected", "verify")
+
+    def __init__(self, verify: Verify) -> None:
+        self.verify = verify
+        self.collected = Collected()
+
+    def query(self, route: Route, query: list[tuple[str, str]]) -> None:
+        for name, value in query:
+            plain = name.removesuffix("[]")
+            spec = route.query.get(plain)
+            if spec is None:
+                raise Problem(Reason.BAD_PARAMETER, "this path does not take that query parameter", param=plain)
+            if isinstance(spec, Id):
+                self.reference(spec, value, plain, None, plain, required=True)
+            elif is_raw_shape(value):
+                raise Problem(Reason.RAW_ID_OUT_OF_PLACE, quoted=value, param=plain)
+
+    def reference(
+        self, spec: Id, text: str, param: str, container: Container | None, key: str | int, *, required: bool
+    ) -> None:
+        if spec.passes and text.startswith(spec.passes):
+            return
+        if len(self.collected.references) >= MAX_REFERENCES:
+            raise Problem(Reason.BAD_PARAMETER, f"more than {MAX_REFERENCES} IDs in one request")
+        parsed = self.verify(text)
+        self.collected.references.append(Reference(spec, text, param, required, parsed, container, key))
+
+    def walk(self, spec: Spec, value: object, param: str, container: Container | None, key: str | int) -> None:  # noqa: PLR0912
+        if value is None or isinstance(value, bool | int | float):
+            if isinstance(spec, Id) and value is not None:
+                raise Problem(Reason.BAD_PARAMETER, "an ID must be a string", param=param)
+            return
+        match spec:
+            case Id():
+                if not isinstance(value, str):
+                    raise Problem(Reason.BAD_PARAMETER, "an ID must be a string", param=param)
+                # A soft reference is removed, never an error; an OWN id gets here only from its object (`_object`).
+                self.reference(spec, value, param, container, key, required=spec.role is not Role.SOFT)
+            case Obj() if isinstance(value, dict):
+                self._object(spec, value, param)
+            case Typed() if isinstance(value, dict):
+                tag = value.get(spec.key)
+                if tag is None:
+                    self._object(spec.absent or spec.other, value, param)
+                else:
+                    known = spec.table.get(tag) if isinstance(tag, str) else None
+                    self._object(known or spec.other, value, param)
+            case Each() if isinstance(value, list):
+                for index, element in enumerate(value):
+                    self.walk(spec.of, element, f"{param}[{index}]", value, index)
+            case Either():
+                self.walk(spec.text if isinstance(value, str) else spec.structure, value, param, container, key)
+            case Hashed() | Blob() if isinstance(value, str):
+                if container is not None:
+                    self.collected.slots.append(Slot(spec, value, param, container, key))
+            case Speech() | Label():
+                if isinstance(spec, Label) or spec.restore:
+                    self._quotations(value, container, key)
+            case Plain() if isinstance(value, str):
+                pass
+            case Each() | Obj() | Typed() | Plain() | Hashed() | Blob() | Unknown():
+                self._unknown(value, param)
+            case _:  # the user's subtrees and media
+                pass
+
+    def _object(self, spec: Obj, value: dict[str, Any], param: str) -> None:
+        whole = spec.payload is None or any(value.get(name) is not None for name in spec.payload)
+        fields, rest = spec.fields, spec.rest
+        for name, member in value.items():
+            of = fields.get(name, rest)
+            place = f"{param}.{name}" if param else name
+            if isinstance(of, Id) and of.role is Role.OWN and isinstance(member, str):
+                self.reference(of, member, place, value, name, required=not whole)
+            else:
+                self.walk(of, member, place, value, name)
+
+    def _unknown(self, value: object, param: str) -> None:
+        for text in _strings(value):
+            if is_raw_shape(text):
+                raise Problem(Reason.RAW_ID_OUT_OF_PLACE, quoted=text, param=param)
+
+    def _quotations(self, value: object, container: Container | None, key: str | int) -> None:
+        if isinstance(value, str):
+            if container is None:
+                return
+            for text in dict.fromkeys(_EMBEDDED.findall(value)):
+                parsed = self.verify(text)
+                kind = kind_of_prefix(parsed.prefix) if parsed else None
+                if parsed and kind:
+                    self.collected.quotations.append(Quotation(text, parsed, kind, container, key))
+        elif isinstance(value, dict):
+            for name, member in value.items():
+                self._quotations(member, value, name)
+        elif isinstance(value, list):
+            for index, element in enumerate(value):
+                self._quotations(element, value, index)
+
+
+def _strings(value: object) -> Iterator[str]:
+    """Every string value below `value`, itself included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for member in value.values():
+            yield from _strings(member)
+    elif isinstance(value, list):
+        for element in value:
+            yield from _strings(element)
+
+
+def refusal(reference: Reference) -> Reason | None:
+    """Why this reference can't open, as far as its form tells; None where a look-up must decide."""
+    if reference.parsed is None:
+        return Reason.NOT_AN_OPAQUE_ID
+    kind = kind_of_prefix(reference.parsed.prefix)
+    if kind is not None and kind is not reference.spec.kind:
+        return Reason.WRONG_KIND
+    return None

@@ -1,0 +1,120 @@
+"""The app behind the guard: hands a request to the pipeline and its answer to the client.
+
+While a request waits, the client's leaving is watched for, and cancels everything that was done for it; while a stream runs,
+the end of the process ends it with an event that says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.errors import Problem
+from gateway.pipeline.exchange import Answer
+from gateway.pipeline.request import Pipeline
+from gateway.surfaces.route import Body, Route
+from gateway.tasks import Tasks
+from gateway.telemetry import Metrics
+from gateway.transport.bodies import read_json
+from gateway.transport.cors import Cors
+from gateway.transport.drain import Drain, draining_event
+from gateway.transport.guard import HEAD, HEALTH_PATHS, App, Head, Receive, Scope, Send, refuse
+from gateway.transport.limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayApp:
+    """`/v1` for clients, and the health paths. Everything else about HTTP was settled by the guard."""
+
+    pipeline: Pipeline
+    health: App
+    limits: Limits
+    drain: Drain
+    cors: Cors
+    metrics: Metrics
+    tasks: Tasks
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        head: Head = scope[HEAD]
+        if head.raw_path in HEALTH_PATHS:
+            await self.health(scope, receive, send)
+            return
+        preflight = self.cors.preflight(head)
+        if preflight is not None:
+            await send({"type": "http.response.start", "status": 204, "headers": list(preflight)})
+            await send({"type": "http.response.body"})
+            return
+        exchange = _Exchange(self, head, receive, send)
+        try:
+            async with self.drain.work():
+                await exchange.run()
+        except Problem as problem:  # the process ends
+            if exchange.started:
+                await send({"type": "http.response.body", "body": draining_event(), "more_body": False})
+            else:
+                await refuse(problem, head.request_id, scope, send)
+
+
+class _Exchange:
+    """One request and its answer on the wire."""
+
+    __slots__ = ("_app", "_head", "_left", "_receive", "_send", "_watcher", "started")
+
+    def __init__(self, app: GatewayApp, head: Head, receive: Receive, send: Send) -> None:
+        self._app = app
+        self._head = head
+        self._receive = receive
+        self._send = send
+        self._left = False
+        self._watcher: asyncio.Task[None] | None = None
+        self.started = False
+        """The answer's head is on the wire."""
+
+    async def run(self) -> None:
+        try:
+            answer = await self._app.pipeline.respond(self._head, self._read_body)
+            await self._write(answer)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._left or task is None or task.uncancel():
+                raise
+        finally:
+            if self._watcher is not None:
+                self._watcher.cancel()
+
+    async def _read_body(self, route: Route) -> Any:
+        """The body, whole; from its end on the client's leaving is watched for."""
+        if route.body is Body.NONE:
+            body = None
+        else:
+            allow_empty = route.body is Body.OPTIONAL_JSON
+            body = await read_json(self._receive, self._head, self._app.limits, allow_empty=allow_empty)
+        task = asyncio.current_task()
+        if task is not None:
+            self._watcher = self._app.tasks.spawn("watch client", self._watch(task))
+        return body
+
+    async def _watch(self, task: asyncio.Task[Any]) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._left = True
+        task.cancel()
+
+    async def _write(self, answer: Answer) -> None:
+        headers = [*answer.headers, *self._app.cors.answer_headers(self._head)]
+        await self._send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        if isinstance(answer.body, bytes):
+            body = b"" if self._head.method == "HEAD" else answer.body
+            await self._send({"type": "http.response.body", "body": body})
+            return
+        self.started = True
+        self._app.metrics.stream_opened("sse")
+        try:
+            async with contextlib.aclosing(answer.body) as events:
+                async for data in events:
+                    await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        finally:
+            self._app.metrics.stream_closed("sse")
+        await self._send({"type": "http.response.body"})
