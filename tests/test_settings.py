@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.audit.log import AuditSettings
 from gateway.settings import Settings, SettingsError, describe, example, load
 from gateway.settings.keys import KEYS, SECTIONS
 from gateway.stores.address import Topology
@@ -207,6 +208,11 @@ def test_what_the_store_takes_has_the_same_defaults_as_the_store() -> None:
     assert load({}, ENV).redis.link() is None
 
 
+def test_the_audit_log_and_its_settings_have_the_same_defaults() -> None:
+    audit = load({}, ENV).audit
+    assert AuditSettings() == AuditSettings(audit.begin_timeout_s, sweep_every_s=audit.sweep_interval_s)
+
+
 def test_redis_settings_that_contradict_each_other_are_refused() -> None:
     assert mistakes({**ENV, "COATCHECK_REDIS_DURABILITY": "wait:1"}).keys() == {"REDIS_URL or [redis] url"}
     assert mistakes({**ENV, "COATCHECK_REDIS_DURABILITY": "always"}).keys() == {"COATCHECK_REDIS_DURABILITY"}
@@ -260,14 +266,14 @@ def test_a_proxy_network_that_holds_every_address_is_refused() -> None:
 def test_limits_must_be_positive_and_time_outs_in_order() -> None:
     text = (
         "[transport]\nexit_s = 30\nbody_bytes = 0\n[upstream]\nmax_idle = -1\nidle_timeout_s = inf\n"
-        "[audit]\nwriter_timeout_s = 0.5\n"
+        "[audit]\nbegin_timeout_s = 5\n"
     )
     assert mistakes(ENV, text).keys() == {
         "settings.toml, [transport] exit_s",
         "settings.toml, [transport] body_bytes",
         "settings.toml, [upstream] max_idle",
         "settings.toml, [upstream] idle_timeout_s",
-        "settings.toml, [audit] writer_timeout_s",
+        "settings.toml, [audit] begin_timeout_s",
     }
 
 

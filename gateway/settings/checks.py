@@ -31,10 +31,8 @@ def contradictions(settings: Settings, serves: bool) -> Iterator[tuple[str, str]
         yield "data", "must be a folder"
     if settings.transport.exit_s <= settings.transport.drain_s:
         yield "transport.exit_s", "must be more than drain_s"
-    if settings.audit.writer_timeout_s <= settings.audit.begin_timeout_s:
-        yield "audit.writer_timeout_s", "must be more than begin_timeout_s"
-    if settings.redis.durable_timeout_s >= settings.audit.begin_timeout_s:
-        yield "redis.durable_timeout_s", "must be less than [audit] begin_timeout_s"
+    if not settings.redis.durable_timeout_s < settings.audit.begin_timeout_s < settings.redis.unconfirmed_s:
+        yield "audit.begin_timeout_s", "must be more than [redis] durable_timeout_s and less than unconfirmed_s"
     yield from _tls(settings.server.tls_certificate_file, settings.server.tls_key_file)
     if settings.production:
         yield from _only_for_trials(settings)

@@ -159,18 +159,17 @@ class Audit:
     begin_timeout_s: float = key(
         0.5, "Within this the intent is written, or the request is refused with 503 and nothing goes upstream."
     )
-    writer_timeout_s: float = key(5.0, "An event not confirmed within this ends its writer; a successor goes on.")
     sweep_interval_s: float = key(
-        10.0, "How often intents without an outcome are looked for, to close them as unknown."
-    )
-    refusals_per_second: int = key(
-        20, "Refusals of one kind logged singly per principal and second; the rest is summed."
+        30.0, "How often intents without an outcome are looked for, to close them as unknown."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
     idempotency_lifetime_s: int = key(86_400, "How long an Idempotency-Key is remembered.", low=60, high=2_592_000)
+    max_answer_bytes: int = key(
+        256 * 1024 * 1024, "An answer in one piece; a larger one is withheld. Streams have no such limit.", low=65_536
+    )
     ping_interval_s: float = key(15.0, "Silence in a stream after which the gateway sends a comment line.")
     decision_cache_entries: int = key(16_384, "Policy decisions remembered by their whole input.", high=1_000_000)
 
