@@ -97,7 +97,7 @@ async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
         origin, tls = parse_base_url(settings.openai.base_url), await asyncio.to_thread(tls_context)
         upstream = Upstream(UPSTREAM, project_of(settings), origin, settings.upstream, tls=tls)
         stack.push_async_callback(upstream.aclose)
-        provider = Provider(upstream, settings.openai.credential(), max_answer_bytes=256 * 1024 * 1024)
+        provider = Provider(upstream, settings.openai.credential(), max_answer_bytes=settings.requests.max_answer_bytes)
         jwt = jwt_authenticator(settings)
         stack.push_async_callback(jwt.aclose)
         salvage = Salvage(provider, shared.keyring, settings.data / "spool")
