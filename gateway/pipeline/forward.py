@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, quote_plus, unquote
 
 from gateway.authz import Circumstances
@@ -48,20 +48,33 @@ def check_model(route: Route, segments: Mapping[str, str], body: object) -> str:
     return said
 
 
+def tool_types(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """Types of all tools that a request brings: its own, those in a namespace, and those that an item of `input` or `items`
+    loads. A tool without a type is `untyped`. What an MCP server listed are no tools of the request's."""
+    lists: list[object] = [body.get("tools")]
+    for items in (body.get("input"), body.get("items")):
+        for item in items if isinstance(items, list) else ():
+            if isinstance(item, dict) and item.get("type") != "mcp_list_tools":
+                lists.append(item.get("tools"))
+    types: set[str] = set()
+    while lists:
+        tools = lists.pop()
+        for tool in tools if isinstance(tools, list) else ():
+            named = tool.get("type") if isinstance(tool, dict) else None
+            types.add(named if isinstance(named, str) else "untyped")
+            if isinstance(tool, dict):
+                lists.append(tool.get("tools"))
+    return tuple(sorted(types))
+
+
 def circumstances(model: str, body: object, network: str) -> Circumstances:
     """What the policies may look at: nothing in it is free text of a user."""
     if not isinstance(body, dict):
         return Circumstances(model=model, network=network)
-    tools = body.get("tools")
-    types = (
-        {tool["type"] for tool in tools if isinstance(tool, dict) and isinstance(tool.get("type"), str)}
-        if (isinstance(tools, list))
-        else set()
-    )
     limit = body.get("max_output_tokens")
     return Circumstances(
         model=model,
-        tools=tuple(sorted(types)),
+        tools=tool_types(body),
         stream=body.get("stream") is True,
         background=body.get("background") is True,
         store=body.get("store") is not False,
