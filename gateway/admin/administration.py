@@ -57,9 +57,12 @@ class Recording:
     async def write(self, write: Write) -> bytes | None:
         """Writes a record, and returns what a CREATE met. Raises AdminRefused where the tenant takes no records."""
         event = self.admin.event(self.intent, Phase.OUTCOME, Outcome(Result.ACCEPTED), {})
-        finished = await self.admin.log.finish(
-            self.intent.tenant, (event,), begun=self.begun, writes=(write,), closes=False
-        )
+        try:
+            finished = await self.admin.log.finish(
+                self.intent.tenant, (event,), begun=self.begun, writes=(write,), closes=False
+            )
+        except Problem as problem:
+            raise AdminRefused("it is not certain that the record was written; do it again") from problem
         if not finished.tenant_active:
             raise AdminRefused("the tenant is suspended")
         return finished.conflicts[0] if finished.conflicts else None

@@ -104,7 +104,9 @@ async def test_a_rotated_key_and_its_successor_both_work_until_the_stated_moment
 async def test_a_rotation_never_lengthens_the_old_keys_life_and_a_dead_key_is_not_rotated(desk: Desk) -> None:
     acme = await create_tenant(desk.admin, "Acme")
     old = await create_key(desk.admin, acme, ALICE, lifetime_s=60)
+    before = await desk.admin.store.api_key(acme, old.id.tag)
     await rotate_key(desk.admin, old.id, grace_s=86_400)
+    assert await desk.admin.store.api_key(acme, old.id.tag) == before
     assert await why(desk, old.key, after_s=61) is Why.EXPIRED
     await revoke_key(desk.admin, old.id)
     with pytest.raises(AdminRefused, match="revoked or expired"):
