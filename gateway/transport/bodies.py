@@ -25,6 +25,8 @@ from gateway.transport.limits import Limits
 _FREE_BYTES: Final = 1024 * 1024
 """Decoded bytes that no ratio is asked of: so little cannot hurt."""
 _STEP_BYTES: Final = 256 * 1024
+_INLINE_BYTES: Final = 256 * 1024
+"""What is decoded and parsed on the event loop: a few milliseconds at most."""
 _GZIP_MEMBERS: Final = 1000
 _ZSTD_WINDOW_BYTES: Final = 8 * 1024 * 1024
 """RFC 9659: no more is allowed to the content coding `zstd`."""
@@ -48,7 +50,10 @@ async def read_json(receive: Receive, head: Head, limits: Limits, *, allow_empty
         return None
     if media_type is None:
         raise Problem(Reason.UNSUPPORTED_MEDIA_TYPE, detail="application/json")
-    return parse_json(decode(sent, limits), limits)
+    if len(sent) <= (_INLINE_BYTES if decode is _identity else _INLINE_BYTES // 16):
+        return parse_json(decode(sent, limits), limits)
+    # A thread, so that one large body does not hold up every stream of the process.
+    return await asyncio.to_thread(lambda: parse_json(decode(sent, limits), limits))
 
 
 def is_json(media_type: bytes | None) -> bool:

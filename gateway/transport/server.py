@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from gateway.errors import Problem, Reason, render
 from gateway.transport.drain import Drain
-from gateway.transport.guard import App, Guard, check_headers, check_target, new_request_id
+from gateway.transport.guard import App, Guard, Headers, check_headers, check_target, new_request_id
 from gateway.transport.limits import Limits
 
 _TICK_S: Final = 0.05
@@ -39,8 +39,8 @@ class StrictProtocol(HttpToolsProtocol):
     """One connection. Against its parent it also
 
     - takes origin-form targets and HTTP/1.1 only (RFC 9112 sections 3.2 and 2.3), also for a WebSocket upgrade;
-    - bounds the header in bytes, fields and time, and what is not body between a body's chunks;
-    - refuses trailers, which the parent appends to the request's headers (RFC 9110 section 6.5.1 lets a recipient do so);
+    - bounds the header in bytes and time before it is complete, and what is not body between a body's chunks;
+    - refuses trailers, which the parent appends to the request's headers: a body with one never ends (RFC 9110 section 6.5.1);
     - does not run pipelined requests: it closes after the one under way (RFC 9112 section 9.3.2), so that one connection has
       one request, and a client that leaves is noticed;
     - never writes an error into an answer that is under way;
@@ -57,8 +57,9 @@ class StrictProtocol(HttpToolsProtocol):
         self._has_begun = False
         """Within a head: whether its first byte is there."""
         self._in_body = False
-        self._head_bytes = 0
+        self._head_headers: Headers = ()
         self._loose_bytes = 0
+        """Received since the head began, or within a body since its last byte."""
         self._head_timer: asyncio.TimerHandle | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
         self._closing: ClosingTransport | None = None
@@ -107,15 +108,6 @@ class StrictProtocol(HttpToolsProtocol):
             raise ValueError("a pipelined request")
         super().on_message_begin()
         self._has_begun = True
-        self._head_bytes = 0
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._in_head:
-            raise self._stop(Problem(Reason.BAD_FRAMING, detail="trailers are not taken"))
-        self._head_bytes += len(name) + len(value) + 4
-        super().on_header(name, value)
-        if len(self.headers) > self.limits.head_fields or self._head_bytes > self.limits.head_bytes:
-            raise self._stop(self._head_too_large())
 
     def on_headers_complete(self) -> None:
         self._in_head = self._has_begun = False
@@ -123,21 +115,20 @@ class StrictProtocol(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+        # What the parent appends from here on are trailers.
+        self.scope["headers"] = self._head_headers = tuple(self.headers)
         version = self.parser.get_http_version()
         if version != "1.1":
             raise self._stop(Problem(Reason.BAD_FRAMING, detail="the version is not HTTP/1.1"))
-        if len(self.url) + self._head_bytes > self.limits.head_bytes:
+        if len(self.url) > self.limits.head_bytes:
             raise self._stop(self._head_too_large())
-        path, _, query = self.url.partition(b"?")
-        try:
-            check_target(path, query)
-            if self.parser.should_upgrade():
-                # The WebSocket library parses the header again, so it only gets to see what has one reading.
-                by_name = check_headers(tuple(self.headers), version, self.limits)
-                if self._is_websocket() and not by_name.keys().isdisjoint(_BODY_HEADERS):
-                    raise Problem(Reason.BAD_FRAMING, detail="an upgrade to WebSocket has no body")
-        except Problem as problem:
-            raise self._stop(problem) from None
+        if not self.url.startswith(b"/") or b"#" in self.url:
+            raise self._stop(Problem(Reason.BAD_TARGET, detail="it must be a path and a query"))
+        if self.parser.should_upgrade():
+            try:
+                self._check_upgrade(self._head_headers, version)
+            except Problem as problem:
+                raise self._stop(problem) from None
         super().on_headers_complete()
         if not self._is_websocket():
             self._in_body = True
@@ -148,6 +139,8 @@ class StrictProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if len(self.headers) != len(self._head_headers):
+            raise self._stop(Problem(Reason.BAD_FRAMING, detail="trailers are not taken"))
         super().on_message_complete()
         self._in_body = False
         # Until the next header is complete, its bytes are counted from here.
@@ -170,6 +163,14 @@ class StrictProtocol(HttpToolsProtocol):
     def _is_websocket(self) -> bool:
         return bool(self.parser.should_upgrade() and self._should_upgrade())
 
+    def _check_upgrade(self, headers: Headers, version: str) -> None:
+        """The guard's rules ahead of the guard: the WebSocket library parses the header again, and may read it another way."""
+        path, _, query = self.url.partition(b"?")
+        check_target(path, query)
+        by_name = check_headers(headers, version, self.limits)
+        if self._is_websocket() and not by_name.keys().isdisjoint(_BODY_HEADERS):
+            raise Problem(Reason.BAD_FRAMING, detail="an upgrade to WebSocket has no body")
+
     def _upgrade(self) -> None:
         if self._should_upgrade():
             self.handle_websocket_upgrade()
@@ -183,9 +184,7 @@ class StrictProtocol(HttpToolsProtocol):
         return ValueError(problem.reason)
 
     def _head_too_large(self) -> Problem:
-        return Problem(
-            Reason.HEADERS_TOO_LARGE, detail=f"{self.limits.head_bytes} bytes or {self.limits.head_fields} fields"
-        )
+        return Problem(Reason.HEADERS_TOO_LARGE, detail=f"{self.limits.head_bytes} bytes")
 
     def _head_late(self) -> None:
         self._head_timer = None

@@ -354,3 +354,26 @@ async def test_a_body_that_is_cut_over_the_wire_calls_nothing() -> None:
                 connection.writer.write_eof()
                 await connection.rest()
     assert outcome == [Reason.CLIENT_CLOSED, Reason.CLIENT_CLOSED]
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip", "zstd"])
+async def test_a_large_body_does_not_hold_up_the_event_loop(coding: str) -> None:
+    large = json.dumps([{"n": n, "text": str(hash(str(n)))} for n in range(150_000)]).encode()
+    sent = ENCODERS[coding](large)
+    longest = 0.0
+    done = asyncio.Event()
+
+    async def watch() -> None:
+        nonlocal longest
+        while not done.is_set():
+            before = time.perf_counter()
+            await asyncio.sleep(0.001)
+            longest = max(longest, time.perf_counter() - before)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(watch())
+        started = time.perf_counter()
+        assert len(await read(sent, coded(coding), Limits())) == 150_000
+        taken = time.perf_counter() - started
+        done.set()
+    assert longest < max(0.1, taken / 2)

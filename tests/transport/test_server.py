@@ -160,6 +160,26 @@ async def test_nothing_is_written_into_an_answer_that_is_under_way() -> None:
         assert await connection.rest() == b""
 
 
+async def test_an_app_cannot_answer_once_its_request_was_refused() -> None:
+    answered = asyncio.Event()
+
+    async def stubborn(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive()).get("body"):
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"done"})
+        answered.set()
+
+    async with running(stubborn, QUICK) as server, connected(server.port) as connection:
+        await connection.send(chunked_post(b"3\r\nabc\r\n"))
+        await asyncio.sleep(0.05)
+        await connection.send(b"broken\r\n")
+        rest = await connection.rest()
+        await answered.wait()
+    assert rest.startswith(b"HTTP/1.1 400 ")
+    assert rest.count(b"HTTP/1.1 ") == 1
+
+
 async def test_an_early_refusal_is_readable_although_its_sender_goes_on_sending() -> None:
     async def refusing(scope: Scope, receive: Receive, send: Send) -> None:
         headers = [(b"content-length", b"5"), (b"connection", b"close")]
