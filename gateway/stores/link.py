@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from gateway.stores.address import Address, Topology
@@ -83,7 +83,7 @@ class Link:
         self._lanes: dict[int, _Lane] = {}
         self._ticking: asyncio.TimerHandle | None = None
         self._stale = asyncio.Event()
-        self._first_up: asyncio.Future[None] = self._loop.create_future()
+        self._closed = False
 
     @classmethod
     async def open(cls, settings: LinkSettings, scripts: Sequence[bytes], timeout_s: float = 10.0) -> Link:
@@ -101,14 +101,15 @@ class Link:
         return link
 
     async def aclose(self) -> None:
+        """Cuts the connections; calls without an answer fail."""
+        self._closed = True
         if self._ticking is not None:
             self._ticking.cancel()
         await self._tasks.aclose()
         for waiter in self._waiters.values():
             waiter.close()
         for lane in self._lanes.values():
-            for call in lane.calls:
-                call.fail(StoreUnavailable("the store was closed"))
+            _fail(lane.calls)
         self._lanes.clear()
 
     # Calls
@@ -127,7 +128,7 @@ class Link:
         durable: bool = False,
     ) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
-        node = self._node(slot)
+        node = None if self._closed else self._node(slot)
         if node is None or node.state is State.DOWN:
             future.set_exception(StoreUnavailable("Redis is out of reach"))
             return future
@@ -191,6 +192,9 @@ class Link:
                 self._through(call)
 
     def on_lost(self, wire: Wire, unanswered: list[Call]) -> None:
+        if self._closed:
+            _fail(unanswered)
+            return
         by_slot: dict[int, list[Call]] = {}
         for call in unanswered:
             by_slot.setdefault(call.slot, []).append(call)
@@ -272,8 +276,6 @@ class Link:
         return self._slots[slot] if self._slots is not None else self._nodes.get(None)
 
     def _on_up(self, node: Node) -> None:
-        if not self._first_up.done():
-            self._first_up.set_result(None)
         for slot in list(self._lanes):
             if self._node(slot) is node:
                 self._advance(slot)
@@ -291,7 +293,7 @@ class Link:
         self._runs[node] = self._tasks.spawn(f"redis {address or 'primary'}", node.run())
         if self._settings.durability.level is not Level.EVERYSEC:
             waiter = self._waiters[node] = Waiter(node, self._settings)
-            self._tasks.spawn(f"redis waiter {address or 'primary'}", waiter.run())
+            self._runs[waiter.node] = self._tasks.spawn(f"redis waiter {address or 'primary'}", waiter.run())
         return node
 
     def _waiter_of(self, wire: Wire) -> Waiter | None:
@@ -348,6 +350,7 @@ class Link:
                 del self._nodes[at]
                 self._runs.pop(node).cancel()
                 if waiter := self._waiters.pop(node, None):
+                    self._runs.pop(waiter.node).cancel()
                     waiter.close()
 
     async def _follow_slots(self) -> None:
@@ -364,3 +367,8 @@ class Link:
             except StoreUnavailable:
                 self._stale.set()
             await asyncio.sleep(REFRESH_S / 5)
+
+
+def _fail(calls: Iterable[Call]) -> None:
+    for call in calls:
+        call.fail(StoreUnavailable("the store was closed"))

@@ -113,7 +113,10 @@ class Node:
         try:
             if target.password is not None:
                 login = (target.username, target.password) if target.username else (target.password,)
-                await wire.ask("AUTH", *login)
+                try:
+                    await wire.ask("AUTH", *login)
+                except Refused as refusal:
+                    raise StoreMisconfigured(f"Redis at {address} refuses the user or password: {refusal}") from None
             if target.db:
                 await wire.ask("SELECT", target.db)
             await self._check(wire, address)

@@ -330,7 +330,9 @@ async def test_an_overdue_intent_is_handed_out_once_a_lease_until_it_is_closed(s
     await begin(store, 2, open_until_s=now + 500)
     closed = await begin(store, 3, open_until_s=now - 9)
     await finish(store, 4, closes=closed.seq)
-    assert [(event.seq, event.body) for event in await store.take_overdue(TENANT, now, 60, 10)] == [(first.seq, b"event 1")]
+    assert [(event.seq, event.body) for event in await store.take_overdue(TENANT, now, 60, 10)] == [
+        (first.seq, b"event 1")
+    ]
     assert await store.take_overdue(TENANT, now + 59, 60, 10) == ()
     assert [event.seq for event in await store.take_overdue(TENANT, now + 60, 60, 10)] == [first.seq]
     await finish(store, 5, closes=first.seq)
@@ -343,7 +345,10 @@ async def test_a_tenant_id_is_used_once(store: Store) -> None:
     assert await store.tenant_record(TENANT) == b"directory record"
     assert await store.tenant_record(OTHER) is None
     await store.create_tenant(OTHER, b"other")
-    assert {tenant: record async for tenant, record in store.tenants()} == {TENANT: b"directory record", OTHER: b"other"}
+    assert {tenant: record async for tenant, record in store.tenants()} == {
+        TENANT: b"directory record",
+        OTHER: b"other",
+    }
 
 
 async def test_a_status_that_changes_raises_the_generation(store: Store) -> None:
