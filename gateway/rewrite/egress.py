@@ -23,7 +23,7 @@ class Found(StrEnum):
     TOUCHED = "touched"
     """A raw ID that this request knows, wherever it stands."""
     UNREADABLE = "unreadable"
-    """Bytes that hold a suspect and cannot be parsed."""
+    """Bytes that cannot be parsed and may hide something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,12 @@ _DIGIT: Final = re.compile(rb"[0-9]")
 _LINES: Final = re.compile(rb"\r\n|\r|\n")
 _EVENTS: Final = re.compile(rb"(?>\r\n|\r|\n)(?:\r\n|\r|\n)")
 
+_NONE: Final[frozenset[str]] = frozenset()
 _TREES: Final = frozenset(
     {
         "metadata", "attributes", "arguments", "parameters", "output_schema", "input_schema", "schema", "format",
-        "filters", "user_location", "variables", "action", "actions", "operation", "logprobs", "queries",
-        "pending_safety_checks", "acknowledged_safety_checks", "allowed_tools", "require_approval", "allowed_domains",
+        "filters", "user_location", "action", "actions", "operation", "logprobs", "queries",
+        "allowed_tools", "require_approval", "allowed_domains",
         "domain_secrets", "source", "input_audio", "agent", "summary_text",
     }
 )  # fmt: skip
@@ -61,10 +62,20 @@ _TEXTS: Final = frozenset(
         "revised_prompt", "reason", "result", "author", "recipient", "file_url", "server_label", "server_url",
         "server_description", "authorization", "image_url", "file_data", "data", "partial_image_b64", "obfuscation",
         "encrypted_content", "fingerprint", "user", "prompt_cache_key", "safety_identifier", "continuation_id",
+        "skills", "path",
         "call_id", "caller_id", "stream_id", "event_id", "custom_id", "connector_id", "model",
     }
 )  # fmt: skip
 """Keys whose strings are theirs, or tokens that address nothing; objects below them are looked into."""
+
+_BELOW: Final = {
+    "pending_safety_checks": frozenset({"id", "message"}),
+    "acknowledged_safety_checks": frozenset({"id", "message"}),
+}
+"""More such keys, below one key: these IDs are tokens of one call."""
+
+_MAPS: Final = frozenset({"variables"})
+"""Objects whose keys are the user's: every string directly below is theirs."""
 
 _BY_TYPE: Final = {
     "url_citation": frozenset({"url"}),
@@ -116,7 +127,7 @@ def _suspects(
 
 def _read(data: bytes, reader: _Reader) -> Finding | None:
     try:
-        return reader.value(json.loads(data), frozenset(), "")
+        return reader.value(json.loads(data), _NONE, "")
     except (ValueError, RecursionError):
         pass
     for event in _EVENTS.split(data.removeprefix(b"\xef\xbb\xbf")):
@@ -125,15 +136,13 @@ def _read(data: bytes, reader: _Reader) -> Finding | None:
             field, _, value = line.partition(b":")
             if field == b"data":
                 said.append(value.removeprefix(b" "))
-            elif finding := reader.text(line.decode("utf-8", "replace"), shape=True):
+            elif finding := reader.unparsed(line):
                 return finding
         content = b"\n".join(said)
         try:
-            finding = reader.value(json.loads(content), frozenset(), "") if content else None
+            finding = reader.value(json.loads(content), _NONE, "") if content else None
         except (ValueError, RecursionError):
-            finding = reader.text(content.decode("utf-8", "replace"), shape=True)
-            if finding is None and b"\\" in content:
-                finding = Finding(Found.UNREADABLE)
+            finding = reader.unparsed(content)
         if finding:
             return finding
     return None
@@ -149,20 +158,26 @@ class _Reader:
     quoted: Container[str]
 
     def value(self, value: Any, exempt: frozenset[str], key: str, *, inside: bool = False) -> Finding | None:
-        """`inside`: everything here is a user's or a model's; `exempt`: more keys of which that holds."""
+        """`inside`: everything here is a user's or a model's; `exempt`: more keys whose strings are."""
         if isinstance(value, str):
             return self.text(value, shape=not inside and key not in _TEXTS and key not in exempt)
         if isinstance(value, list):
             return next((found for one in value if (found := self.value(one, exempt, key, inside=inside))), None)
         if isinstance(value, dict):
             tag = value.get("type")
-            more = _BY_TYPE.get(tag, frozenset()) if isinstance(tag, str) else frozenset()
+            trees = _BY_TYPE.get(tag, _NONE) if isinstance(tag, str) else _NONE
+            texts = frozenset(value) if key in _MAPS else _BELOW.get(key, _NONE)
             for name, member in value.items():
-                below = inside or name in _TREES or name in more
-                found = self.text(name, shape=not inside) or self.value(member, more, name, inside=below)
+                below = inside or name in _TREES or name in trees
+                found = self.text(name, shape=not inside) or self.value(member, texts, name, inside=below)
                 if found:
                     return found
         return None
+
+    def unparsed(self, data: bytes) -> Finding | None:
+        """What is no JSON. An escape in it may spell what nobody can see here."""
+        finding = self.text(data.decode("utf-8", "replace"), shape=True)
+        return finding or (Finding(Found.UNREADABLE) if _ESCAPE.search(data) else None)
 
     def text(self, text: str, *, shape: bool) -> Finding | None:
         for raw in self.touched:

@@ -153,7 +153,7 @@ class EventTranslator:
     def _released(self, place: Place) -> tuple[str, bytes]:
         utterance = self._holding.pop(place)
         event = {name: value for name, value in utterance.last.items() if name != "obfuscation"}
-        event["delta"] = utterance.release()
+        event["delta"] = utterance.release(self._table)
         if "logprobs" in event:
             event["logprobs"] = []
         utterance.last = {}

@@ -7,7 +7,7 @@ it), *referenced* (written in its normal form, without a record) or made *inert*
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -62,8 +62,6 @@ class Touched:
     text: str
     raw_bytes: bytes
     text_bytes: bytes
-    shared: int
-    """Characters that both begin with: they tell nothing (`msg_`)."""
 
 
 class IdTable:
@@ -77,8 +75,11 @@ class IdTable:
         """Raw ID → what is written for it."""
         self.issued: set[str] = set()
         """Every opaque ID of this answer."""
-        self.firsts: set[str] = set()
-        """The first characters of all touched IDs."""
+        self.raws: tuple[bytes, ...] = ()
+        """All touched IDs, for the egress scan; another tuple once there is one more."""
+        self.firsts: dict[str, int] = {}
+        """The first characters of all touched IDs, and how many characters those and their replacements begin with alike
+        at least (the `rs_` of both): these tell nothing."""
         self._sent = dict(sent or {})
         self._said = {text: text for text in self._sent.values()} | self._sent
         self._minted: set[str] = set()
@@ -86,10 +87,8 @@ class IdTable:
         self.everywhere: dict[str, Touched] = {}
         """What is replaced wherever it stands, so that its places need no edit of their own; by raw ID."""
         self._touched: list[Touched] = []
-        self._ordered: list[Touched] = []
         self._spelled: list[str] = []
         self._stale = False
-        self._shared_by_all = 0
         for raw, text in self._sent.items():
             self._decide(raw, text)
 
@@ -182,31 +181,21 @@ class IdTable:
         may leave; so ordinary words that end like `msg_` begins are never held.
         """
         size = len(text)
-        begin = free = size
-        if self.firsts.isdisjoint(text):
-            return begin, free
+        if self.firsts.keys().isdisjoint(text):
+            return size, size
         longest = len(self.touched[0].raw) if self._touched else 0
         for start in range(max(0, size - longest + 1), size):
-            if text[start] in self.firsts and (shared := self._shared(text[start:])) is not None:
-                begin = min(begin, start)
-                free = min(free, start + shared)
-        return begin, free
+            if text[start] in self.firsts and self._begins(text[start:]):
+                return start, min(size, start + self.firsts[text[start]])
+        return size, size
 
-    def _shared(self, head: str) -> int | None:
-        """How many characters of `head` are free, if it is the beginning of a touched ID; else None."""
+    def _begins(self, head: str) -> bool:
+        """Whether a touched ID begins with `head` and goes on after it."""
         spelled = self._spelled
         at = bisect_left(spelled, head)
         if at < len(spelled) and spelled[at] == head:
             at += 1
-        if at == len(spelled) or not spelled[at].startswith(head):
-            return None
-        shared = len(head)
-        if shared <= self._shared_by_all:
-            return shared
-        while at < len(spelled) and spelled[at].startswith(head):
-            shared = min(shared, self._ordered[at].shared)
-            at += 1
-        return shared
+        return at < len(spelled) and spelled[at].startswith(head)
 
     def _known(self, raw: str) -> str | None:
         """What was decided on `raw`; itself if it is an opaque ID of ours already."""
@@ -220,15 +209,14 @@ class IdTable:
         self.texts[raw] = text
         self.issued.add(text)
         if raw != text and _SEARCHABLE.fullmatch(raw):
-            one = Touched(raw, text, raw.encode(), text.encode(), _shared_head(raw, text))
-            at = bisect_left(self._spelled, raw)
-            self._spelled.insert(at, raw)
-            self._ordered.insert(at, one)
+            one = Touched(raw, text, raw.encode(), text.encode())
+            insort(self._spelled, raw)
             self._touched.append(one)
             self.everywhere[raw] = one
             self._stale = True
-            self.firsts.add(raw[0])
-            self._shared_by_all = min(self._shared_by_all, one.shared) if len(self._touched) > 1 else one.shared
+            shared = _shared_head(raw, text)
+            self.firsts[raw[0]] = min(self.firsts.get(raw[0], shared), shared)
+            self.raws = (*self.raws, one.raw_bytes)
         return text
 
 

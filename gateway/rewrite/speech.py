@@ -34,27 +34,34 @@ class Utterance:
 
     def hear(self, piece: str, table: IdTable) -> str:
         """What leaves when `piece` comes."""
-        if not self.open and len(piece) < SHORTEST and table.firsts.isdisjoint(piece):
+        if not self.open and len(piece) < SHORTEST and table.firsts.keys().isdisjoint(piece):
             self.read += len(piece)
             return piece
         text = self.open + piece
         base = self.read - len(self.open)
         self.read += len(piece)
-        said, at = "", 0
+        begin, free = table.open_end(text)
+        said, at, gone = "", 0, self.free
         for start, end, new in table.spans(text):
+            if start >= begin:  # it may yet turn out to be the beginning of a longer one
+                break
             said += text[at:start] + new
             at = end
             if len(new) != end - start:
                 self.shifts.append((base + end, len(new) - (end - start)))
-        rest, gone = text[at:], self.free
-        begin, free = table.open_end(rest)
-        if not said:
+            if at > begin:
+                begin, free = (at + found for found in table.open_end(text[at:]))
+        if not at:
             free = max(free, gone)
-        self.open, self.free = rest[begin:], free - begin
-        return (said + rest[:free])[gone:]
+        self.open, self.free = text[begin:], free - begin
+        return (said + text[at:free])[gone:]
 
-    def release(self) -> str:
+    def release(self, table: IdTable) -> str:
         """What was held back, now that the text goes no further."""
-        held = self.held
+        said, at = "", 0
+        for start, end, new in table.spans(self.open):
+            said += self.open[at:start] + new
+            at = end
+        held = (said + self.open[at:])[self.free :]
         self.open, self.free = "", 0
         return held

@@ -83,10 +83,11 @@ def _split(data: bytes, events: list[bytes]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Out:
-    """Bytes to send, in order. `minted`: records that must be written before these bytes leave. `terminal`: they hold
-    the stream's last event."""
+    """Bytes to send, in order. `minted`: records that must be written before these bytes leave. `touched`: the raw IDs
+    that were known when they were written, for the egress scan. `terminal`: they hold the stream's last event."""
 
     data: bytes
+    touched: tuple[bytes, ...]
     minted: tuple[Minted, ...] = ()
     terminal: bool = False
 
@@ -99,6 +100,7 @@ class StreamTranslator:
         self._events = EventTranslator(spec, table)
         self._splitter = Splitter(max_event_bytes)
         self._first = True
+        self._touched = table.raws
         self._outs: list[Out] = []
         self._pieces: list[bytes] = []
         self._run: list[bytes] = []
@@ -171,9 +173,12 @@ class StreamTranslator:
     def _add(self, pieces: list[bytes], *, terminal: bool = False) -> None:
         self._flush_run()
         minted = self._table.take_new()
+        if self._touched is not self._table.raws:
+            self._close()
+            self._touched = self._table.raws
         if minted or terminal:
             self._close()
-            self._outs.append(Out(b"".join(pieces), minted, terminal))
+            self._outs.append(Out(b"".join(pieces), self._touched, minted, terminal))
         else:
             self._pieces += pieces
 
@@ -189,7 +194,7 @@ class StreamTranslator:
 
     def _close(self) -> None:
         if data := b"".join(self._pieces):
-            self._outs.append(Out(data))
+            self._outs.append(Out(data, self._touched))
         self._pieces = []
 
     def _drain(self) -> list[Out]:
