@@ -97,6 +97,13 @@ class UpstreamAnswer:
 
     async def read(self, max_bytes: int) -> bytes:
         """The whole rest of the body; if longer than `max_bytes`, UpstreamBadAnswer(TOO_LARGE) and the connection closed."""
+        if (
+            self._ended and self._failure is None and self._buffered <= max_bytes
+        ):  # it is all here already, as JSON mostly is
+            whole = b"".join(self._pieces)
+            self._pieces.clear()
+            self._buffered = 0
+            return whole
         pieces: list[bytes] = []
         size = 0
         async for piece in self:
@@ -105,7 +112,7 @@ class UpstreamAnswer:
                 self.abort()
                 raise UpstreamBadAnswer(Reason.TOO_LARGE)
             pieces.append(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return b"".join(pieces)
 
     def push_to(self, sink: BodySink) -> None:
         """Hand what has arrived, and from now on every piece in the moment of its arrival, to `sink`."""

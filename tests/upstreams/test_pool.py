@@ -500,6 +500,20 @@ async def test_closing_fails_calls_in_flight_and_waiting_and_refuses_new_ones(pe
         assert caught.value.reason is Reason.CLOSED
 
 
+async def test_a_connection_that_was_being_opened_when_the_pool_closed_serves_nothing(
+    peer: Peer, connect: Connect
+) -> None:
+    upstream = connect()
+    call = asyncio.ensure_future(upstream.send(POST))
+    await asyncio.sleep(0)
+    assert upstream.pool.busy == 1
+    await upstream.aclose()
+    with pytest.raises(UpstreamUnavailable) as caught:
+        await call
+    assert (caught.value.reason, caught.value.written) == (Reason.CLOSED, False)
+    assert (upstream.pool.busy, peer.requests) == (0, [])
+
+
 # --- time-outs
 
 
