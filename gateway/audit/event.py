@@ -167,7 +167,7 @@ def decode(body: bytes) -> Event:
             targets=tuple(Target(**target) for target in fields.get("targets", ())),
             changes=fields.get("changes", {}),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError("not an audit event") from error
 
 
@@ -179,8 +179,8 @@ def _fields(event: Event, limits: _Limits) -> dict[str, Any]:
         "ts": event.ts_us,
         "type": _cut(event.type, text),
         "phase": event.phase.value,
-        "actor": _known(
-            kind=_cut(actor.kind, text),
+        "actor": {"kind": _cut(actor.kind, text)}
+        | _known(
             pseudonym=_cut(actor.pseudonym, text),
             issuer=_cut(actor.issuer, text),
             auth=_cut(actor.auth, text),
@@ -189,8 +189,7 @@ def _fields(event: Event, limits: _Limits) -> dict[str, Any]:
         ),
     }
     if (request := event.request) is not None:
-        fields["request"] = _known(
-            id=_cut(request.id, text),
+        fields["request"] = {"id": _cut(request.id, text)} | _known(
             method=_cut(request.method, text),
             route=_cut(request.route, text),
             network=_cut(request.network, text),
@@ -204,8 +203,7 @@ def _fields(event: Event, limits: _Limits) -> dict[str, Any]:
             tokens_out=request.tokens_out,
         )
     if (outcome := event.outcome) is not None:
-        fields["outcome"] = _known(
-            result=outcome.result.value,
+        fields["outcome"] = {"result": outcome.result.value} | _known(
             reason=_cut(outcome.reason, text),
             status=outcome.status or None,
             policy=_cut(outcome.policy, text),
