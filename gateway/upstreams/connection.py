@@ -12,18 +12,15 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from enum import IntEnum
 from math import inf
-from typing import cast
+from typing import NoReturn, cast
 
 import httptools
 
 from gateway.upstreams.answer import UpstreamAnswer
 from gateway.upstreams.failures import Reason, UpstreamBadAnswer, UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from gateway.upstreams.framing import Framing, framing_of
 from gateway.upstreams.limits import Deadlines, UpstreamLimits
 
-# Field values are visible ASCII, space and tab (RFC 9110 §5.5 without obs-text).
-_FIELD_BYTES = b"\t" + bytes(range(0x20, 0x7F))
-_SHAPING = frozenset({b"content-length", b"transfer-encoding", b"content-encoding"})
-_NO_BODY = frozenset({204, 304})
 # Bodies up to this size leave in one write with the head; larger ones are not copied.
 _JOIN_BYTES = 65_536
 
@@ -339,9 +336,10 @@ class Connection(asyncio.Protocol):
         self._headers.clear()
         if 100 <= status < 200 and status != 101:
             return
-        self._fault = self._fault_of_head(status, headers)
-        if self._fault is not None:
-            self._reject(self._fault)
+        framing = framing_of(self._parser.get_http_version(), status, headers, self._limits.max_header_bytes)
+        if isinstance(framing, Reason):
+            self._reject(framing)
+        self._until_close = framing is Framing.UNTIL_CLOSE
         self._reusable = self._parser.should_keep_alive() and not self._head_only
         self._answer = UpstreamAnswer(status, headers, self, self._limits.max_buffered_bytes)
         # llhttp cannot be told that an answer to HEAD has no body: the connection ends with its header block.
@@ -351,31 +349,7 @@ class Connection(asyncio.Protocol):
         if self._answer is not None:
             self._body_over = True
 
-    def _fault_of_head(self, status: int, headers: tuple[tuple[bytes, bytes], ...]) -> Reason | None:
-        version = self._parser.get_http_version()
-        if version not in ("1.1", "1.0") or not 200 <= status <= 599:
-            return Reason.MALFORMED
-        block = b"".join(map(b"".join, headers))
-        if len(block) + 4 * len(headers) > self._limits.max_header_bytes:
-            return Reason.HEADERS_TOO_LARGE
-        if block.translate(None, _FIELD_BYTES):
-            return Reason.HEADER_BYTES
-        shaping = [field for field in headers if field[0] in _SHAPING]
-        lengths = [value for name, value in shaping if name == b"content-length"]
-        codings = [value.lower() for name, value in shaping if name == b"transfer-encoding"]
-        if (
-            len(lengths) > 1
-            or (lengths and codings)
-            or codings not in ([], [b"chunked"])
-            or (codings and version == "1.0")
-        ):
-            return Reason.FRAMING
-        if any(name == b"content-encoding" and value.lower() not in (b"identity", b"") for name, value in shaping):
-            return Reason.CONTENT_CODING
-        self._until_close = not lengths and not codings and status not in _NO_BODY
-        return None
-
-    def _reject(self, reason: Reason) -> None:
+    def _reject(self, reason: Reason) -> NoReturn:
         """Stop the parser from inside one of its callbacks."""
         self._fault = reason
         raise UpstreamBadAnswer(reason)

@@ -35,7 +35,7 @@ async def read(upstream: Upstream, request: UpstreamRequest = GET) -> bytes:
         return await answer.read(1_000_000)
 
 
-async def settled(condition: Callable[[], bool], within_s: float = 1.0) -> None:
+async def settled(condition: Callable[[], bool], within_s: float = 5.0) -> None:
     """Waits until `condition` holds; fails after `within_s`."""
     async with asyncio.timeout(within_s):
         while not condition():  # noqa: ASYNC110
@@ -224,7 +224,7 @@ async def test_a_reset_in_the_middle_of_a_stream_is_an_error_not_an_end(peer: Pe
 
 
 async def test_idle_connections_expire_and_only_so_many_are_kept(peer: Peer, connect: Connect) -> None:
-    upstream = connect(max_idle=3, idle_expiry_s=0.1)
+    upstream = connect(max_idle=3, idle_expiry_s=0.5)
     answers = [await upstream.send(POST) for _ in range(1)]
     await asyncio.gather(*(read(upstream) for _ in range(20)))
     assert 1 <= upstream.pool.idle <= 3
@@ -541,7 +541,7 @@ async def test_silence_ends_in_the_time_out_of_its_phase(
     with pytest.raises(UpstreamTimeout) as caught:
         await read(upstream, POST)
     assert (caught.value.reason, caught.value.written) == (reason, True)
-    assert 0.09 < time.monotonic() - started < 0.6
+    assert 0.09 < time.monotonic() - started < 2
     assert upstream.pool.busy == 0
 
 
@@ -572,7 +572,7 @@ async def test_a_steady_stream_outlives_the_idle_time_out_but_not_the_total_one(
     upstream = connect()
     size = 0
     with pytest.raises(UpstreamTimeout) as caught:  # noqa: PT012
-        async with await upstream.send(POST, idle_timeout_s=0.1, total_timeout_s=0.4) as answer:
+        async with await upstream.send(POST, idle_timeout_s=0.3, total_timeout_s=0.6) as answer:
             async for piece in answer:
                 size += len(piece)
     assert caught.value.reason is Reason.TOTAL_TIMEOUT
@@ -601,13 +601,13 @@ async def test_time_outs_of_earlier_calls_do_not_hit_later_ones_on_the_same_conn
 ) -> None:
     async def script(wire: Wire) -> None:
         while await wire.request():
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(0.08)
             await wire.send(ok(b"hello"))
 
     peer.script = script
     upstream = connect()
     for _ in range(6):
-        async with await upstream.send(POST, headers_timeout_s=0.1, total_timeout_s=0.1) as answer:
+        async with await upstream.send(POST, headers_timeout_s=0.4, total_timeout_s=0.4) as answer:
             assert await answer.read(10) == b"hello"
     assert len(peer.wires) == 1
     async with await upstream.send(POST, headers_timeout_s=5) as answer:
@@ -987,7 +987,7 @@ async def test_connections_lost_without_an_answer_open_the_breaker(peer: Peer, c
 async def test_the_breaker_opens_on_refused_connections_and_closes_after_a_probe(peer: Peer) -> None:
     async with Peer() as gone:
         port = gone.port
-    limits = UpstreamLimits(breaker_failures=3, breaker_open_s=0.2, retry_pause_s=0.001)
+    limits = UpstreamLimits(breaker_failures=3, breaker_open_s=0.4, retry_pause_s=0.001)
     upstream = Upstream("main", "proj", parse_base_url(f"http://127.0.0.1:{port}"), limits)
     for _ in range(3):
         with pytest.raises(UpstreamUnavailable) as caught:
@@ -996,8 +996,8 @@ async def test_the_breaker_opens_on_refused_connections_and_closes_after_a_probe
     with pytest.raises(UpstreamUnavailable) as caught:
         await upstream.send(POST)
     assert caught.value.reason is Reason.BREAKER_OPEN
-    assert 0 < caught.value.retry_after_s <= 0.21
-    await asyncio.sleep(0.25)
+    assert 0 < caught.value.retry_after_s <= 0.41
+    await asyncio.sleep(0.45)
     server = await asyncio.start_server(peer.accept, "127.0.0.1", port)
     async with server:
         assert await read(upstream, POST) == b"hello"

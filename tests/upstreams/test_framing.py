@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.upstreams import Reason, Upstream, UpstreamBadAnswer, UpstreamRequest
+from gateway.upstreams import Headers, Reason, Upstream, UpstreamBadAnswer, UpstreamRequest
+from gateway.upstreams.framing import Framing, framing_of
 from tests.upstreams.peer import CHUNKED_HEAD, Peer, Wire, chunk, chunked, ok
 
 GET = UpstreamRequest("GET", b"/models")
@@ -237,3 +238,23 @@ async def test_set_cookie_is_never_sent_back(peer: Peer, connect: Connect) -> No
     assert len(peer.wires) == 1
     assert b"cookie" not in peer.requests[1].lower()
     assert peer.requests[0] == peer.requests[1]
+
+
+@pytest.mark.parametrize(
+    ("headers", "framing"),
+    [
+        (((b"content-length", b"5"),), Framing.DELIMITED),
+        (((b"transfer-encoding", b"Chunked"),), Framing.DELIMITED),
+        ((), Framing.UNTIL_CLOSE),
+        (((b"content-length", b"5"), (b"transfer-encoding", b"chunked")), Reason.FRAMING),
+        (((b"content-length", b"5"), (b"content-length", b"5")), Reason.FRAMING),
+        (((b"transfer-encoding", b"chunked"), (b"transfer-encoding", b"chunked")), Reason.FRAMING),
+        (((b"x", b"a\r\nb"),), Reason.HEADER_BYTES),
+        (((b"x", b"\x7f"),), Reason.HEADER_BYTES),
+        (((b"x", b"\x80"),), Reason.HEADER_BYTES),
+        (((b"x", b"a" * 995),), Framing.UNTIL_CLOSE),
+        (((b"x", b"a" * 996),), Reason.HEADERS_TOO_LARGE),
+    ],
+)
+def test_the_rules_hold_without_the_parser_s_help(headers: Headers, framing: Framing | Reason) -> None:
+    assert framing_of("1.1", 200, headers, 1_000) is framing
