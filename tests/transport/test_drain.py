@@ -141,7 +141,7 @@ async def test_work_that_begins_after_the_end_does_not_wait() -> None:
     drain = Drain()
     drain.expire()
     with pytest.raises(Problem):
-        async with drain.work():
+        async with asyncio.timeout(2), drain.work():
             await asyncio.Event().wait()
 
 

@@ -146,6 +146,20 @@ async def test_garbage_after_a_whole_request_does_not_touch_its_answer() -> None
         assert (answer.status, answer.body, answer.closed) == (200, b"/first", True)
 
 
+async def test_endless_blank_lines_after_a_whole_request_do_not_touch_its_answer() -> None:
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(0.1)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
+        await send({"type": "http.response.body", "body": b"slow"})
+
+    async with running(slow, QUICK) as server, connected(server.port) as connection:
+        await connection.send(request("/first"))
+        for _ in range(20):
+            await connection.send(b"\r\n" * 1000)
+        answer = await connection.answer()
+        assert (answer.status, answer.body, answer.closed) == (200, b"slow", True)
+
+
 async def test_nothing_is_written_into_an_answer_that_is_under_way() -> None:
     async def early(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -175,7 +189,8 @@ async def test_an_app_cannot_answer_once_its_request_was_refused() -> None:
         await asyncio.sleep(0.05)
         await connection.send(b"broken\r\n")
         rest = await connection.rest()
-        await answered.wait()
+        async with asyncio.timeout(2):
+            await answered.wait()
     assert rest.startswith(b"HTTP/1.1 400 ")
     assert rest.count(b"HTTP/1.1 ") == 1
 
