@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Final
 
 from gateway.audit.log import AuditLog, AuditSettings
@@ -17,11 +17,14 @@ from gateway.authn.jwks_fetch import Fetcher
 from gateway.authn.jwt import JwtAuthenticator
 from gateway.ids.keys import LocalRoot
 from gateway.ids.shape import RAW
+from gateway.mapping import Mappers
 from gateway.pipeline.answering import Answering
+from gateway.pipeline.idempotency import Idempotency
 from gateway.pipeline.provider import Provider
 from gateway.pipeline.recorder import Recorder
 from gateway.pipeline.request import Pipeline
 from gateway.pipeline.salvage import Salvage
+from gateway.pipeline.settling import Settler
 from gateway.policy.actions import actions_of
 from gateway.policy.engine import PolicySet
 from gateway.policy.source import shipped_folder
@@ -70,11 +73,17 @@ class Gateway:
 
 
 @asynccontextmanager
-async def open_shared(settings: Settings) -> AsyncIterator[Shared]:
-    """Store, keys and log. Raises StoreError and KeyRefused; creates the deployment's keys where there are none."""
+async def open_shared(settings: Settings, *, joins: bool = False) -> AsyncIterator[Shared]:
+    """Store, keys and log. `joins`: for a command, which may work on the embedded store of a gateway that is running.
+
+    Creates the deployment's keys where there are none. Raises StoreError, KeyRefused and ErasuresUnreadable.
+    """
     async with AsyncExitStack() as stack:
         link = settings.redis.link()
-        store = await open_embedded(settings.data) if link is None else RedisStore(await Link.open(link, SCRIPTS))
+        if link is None:
+            store = await open_embedded(settings.data, joins=joins)
+        else:
+            store = RedisStore(await Link.open(link, SCRIPTS))
         stack.push_async_callback(store.aclose)
         root = LocalRoot(settings.root_key)
         audit_root = LocalRoot(settings.audit_root_key) if settings.audit_root_key else root.audit_root()
@@ -97,24 +106,31 @@ async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
         origin, tls = parse_base_url(settings.openai.base_url), await asyncio.to_thread(tls_context)
         upstream = Upstream(UPSTREAM, project_of(settings), origin, settings.upstream, tls=tls)
         stack.push_async_callback(upstream.aclose)
-        provider = Provider(upstream, settings.openai.credential(), max_answer_bytes=settings.requests.max_answer_bytes)
+        metrics = Metrics()
+        provider = Provider(upstream, settings.openai.credential(), settings.requests.max_answer_bytes, metrics)
+            upstream, settings.openai.credential(), max_answer_bytes=settings.requests.max_answer_bytes, metrics=metrics
+        )
         jwt = jwt_authenticator(settings)
         stack.push_async_callback(jwt.aclose)
+        open_intent_s = round(settings.upstream.total_timeout_s) + 60
         salvage = Salvage(provider, shared.keyring, settings.data / "spool")
-        recorder = Recorder(shared.log, shared.store, salvage, shared.tasks)
+        recorder = Recorder(shared.log, shared.store, salvage, shared.tasks, metrics)
+        settler = Settler(provider, recorder, open_intent_s)
         cors = Cors.of(settings.origins)
         pipeline = Pipeline(
             authentication=Authentication((ApiKeyAuthenticator(shared.store, shared.keyring), jwt)),
             keyring=shared.keyring,
+            mappers=Mappers(provider.name, provider.project),
             log=shared.log,
             policies=policies,
-            answering=Answering(provider, recorder, settings.requests.ping_interval_s),
+            answering=Answering(provider, recorder, settler, settings.requests.ping_interval_s),
             recorder=recorder,
+            idempotency=Idempotency(shared.store, open_intent_s, settings.requests.idempotency_lifetime_s),
             admit=lambda head, principal: cors.check(head, principal.owner.issuer),  # type: ignore[arg-type]
-            open_intent_s=round(settings.upstream.total_timeout_s) + 60,
+            open_intent_s=open_intent_s,
         )
-        limits = limits_of(settings)
-        drain, metrics = Drain(), Metrics()
+        limits = settings.transport
+        drain = Drain()
         shared.log.start()
         shared.tasks.spawn("salvage", salvage.sweep_forever())
         app = GatewayApp(
@@ -146,10 +162,6 @@ def project_of(settings: Settings) -> str:
 def jwt_authenticator(settings: Settings) -> JwtAuthenticator:
     fetcher = Fetcher()
     return JwtAuthenticator([(issuer, Jwks(issuer, fetcher)) for issuer in settings.issuers])
-
-
-def limits_of(settings: Settings) -> Limits:
-    return Limits(**{one.name: getattr(settings.transport, one.name) for one in fields(Limits)})
 
 
 def redact(text: str) -> str:

@@ -8,6 +8,7 @@ what belongs to another tenant cannot even be asked for.
 from __future__ import annotations
 
 import secrets
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -199,6 +200,28 @@ class Mapper:
     def holds(self, claim: Claim, winner: bytes) -> bool:
         """Whether the claim that stands now is this tenant's."""
         return claimed_by(self._deployment.keys, claim.key, winner) == self.tenant
+
+
+class Mappers:
+    """Mappers by tenant, made again whenever its keys are. Bounded; the oldest leave first."""
+
+    def __init__(self, upstream: str, project: str, most: int = 4096) -> None:
+        self._upstream = upstream
+        self._project = project
+        self._most = most
+        self._made: OrderedDict[TenantId, tuple[Deployment, Unlocked, Mapper]] = OrderedDict()
+
+    def of(self, deployment: Deployment, unlocked: Unlocked) -> Mapper:
+        tenant = unlocked.keys.tenant
+        made = self._made.get(tenant)
+        if made is not None and made[0] is deployment and made[1] is unlocked:
+            return made[2]
+        mapper = Mapper(deployment, unlocked, self._upstream, self._project)
+        self._made[tenant] = (deployment, unlocked, mapper)
+        self._made.move_to_end(tenant)
+        if len(self._made) > self._most:
+            self._made.popitem(last=False)
+        return mapper
 
 
 def is_child(kind: Kind) -> bool:

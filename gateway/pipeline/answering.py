@@ -17,6 +17,7 @@ from gateway.pipeline.minting import Minting
 from gateway.pipeline.provider import Provider
 from gateway.pipeline.recorder import Recorder
 from gateway.pipeline.recording import Heritage, Record, records
+from gateway.pipeline.settling import Settler
 from gateway.pipeline.streaming import PING, Mailbox, error_event
 from gateway.rewrite import egress
 from gateway.rewrite.id_table import IdTable, Minted
@@ -37,6 +38,7 @@ _JSON: Final = b"application/json"
 class Answering:
     provider: Provider
     recorder: Recorder
+    settler: Settler
     ping_s: float
     """Silence after which a stream gets a comment, so that nothing between here and the client gives up."""
 
@@ -57,7 +59,7 @@ class Answering:
             content = self._translate(exchange, body, table) if body else b""
             made = records(exchange.known_mapper, heritage, table.take_new(), exchange.now)
             await self.recorder.finish(exchange, made, upstream.status)
-            return Answer(upstream.status, _headers(exchange, upstream, content), content)
+            return Answer(upstream.status, _headers(exchange, upstream, content), content, exchange.action)
         except BaseException:
             upstream.abort()
             raise
@@ -86,10 +88,15 @@ class Answering:
             (b"x-accel-buffering", b"no"),
             (b"x-request-id", exchange.head.request_id.encode()),
         ]
-        return Answer(200, headers, self._sent(exchange, first, events))
+        return Answer(200, headers, self._sent(exchange, first, events, table, heritage), exchange.action)
 
     async def _sent(
-        self, exchange: Exchange, first: bytes, events: AsyncGenerator[bytes, None]
+        self,
+        exchange: Exchange,
+        first: bytes,
+        events: AsyncGenerator[bytes, None],
+        table: IdTable,
+        heritage: Heritage,
     ) -> AsyncGenerator[bytes, None]:
         """What the client gets: the events, and after a failure under way the error as the last one."""
         try:
@@ -103,7 +110,8 @@ class Answering:
             yield error_event(await self.recorder.refuse(exchange, self.provider.problem(error)))
         finally:
             await events.aclose()
-            await self.recorder.abandon(exchange)
+            if await self.recorder.abandon(exchange) and exchange.job:
+                self.settler.follow(exchange, heritage, table)
 
     async def _events(
         self, exchange: Exchange, upstream: UpstreamAnswer, table: IdTable, heritage: Heritage

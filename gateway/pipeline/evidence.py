@@ -50,6 +50,11 @@ def accepted(exchange: Exchange, status: int) -> Event:
     return _event(exchange, Phase.OUTCOME, Outcome(Result.ACCEPTED, "", status, exchange.policy), _made(exchange))
 
 
+def detached(exchange: Exchange) -> Event:
+    """The client left its stream and the job runs on; another outcome follows at its end."""
+    return _event(exchange, Phase.OUTCOME, Outcome(Result.ACCEPTED, "detached", 200, exchange.policy), _made(exchange))
+
+
 def outcome(exchange: Exchange, status: int) -> Event:
     """Done, and about to be told."""
     return _event(exchange, Phase.OUTCOME, Outcome(Result.ALLOW, "", status, exchange.policy), _made(exchange))
@@ -57,11 +62,16 @@ def outcome(exchange: Exchange, status: int) -> Event:
 
 def failure(exchange: Exchange, problem: Problem) -> Event:
     """Refused or failed: the outcome of an intent, or an event of its own where there was none."""
-    result = Result.ERROR if problem.reason in _FAILED else Result.DENY
+    result = Result.ERROR if has_failed(problem) else Result.DENY
     ending = Outcome(result, problem.reason.value, problem.status, exchange.policy)
     if exchange.begun is None:
         return _event(exchange, Phase.SINGLE, ending, _named(exchange))
     return _event(exchange, Phase.OUTCOME, ending, _made(exchange))
+
+
+def has_failed(problem: Problem) -> bool:
+    """Whether it says that something went wrong, and not that something was refused."""
+    return problem.reason in _FAILED
 
 
 def actor(keys: Versions[AuditKeys], principal: Principal) -> Actor:

@@ -42,6 +42,8 @@ class Answer:
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes | AsyncGenerator[bytes, None]
+    action: str
+    """The route's action, or `unknown`: for metrics."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,11 +77,17 @@ class Exchange:
     """Kind and opaque ID of each root that the answer made."""
     unrecorded: list[Record] = field(default_factory=list)
     """Children that a stream had shown when it was left."""
+    job: str = field(default="", repr=False)
+    """The raw ID of a background response that runs on when its client leaves."""
     closed: bool = False
     """Its outcome is in the log."""
     upstream_called: bool = False
     streaming: bool = False
     bytes_out: int = 0
+
+    @property
+    def action(self) -> str:
+        return self.route.action if self.route else "unknown"
 
     @property
     def known_route(self) -> Route:

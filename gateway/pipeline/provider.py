@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from gateway.pipeline.exchange import Exchange
 from gateway.rewrite.error_text import rebuild
 from gateway.rewrite.id_table import IdTable
 from gateway.surfaces.spec import Blob
+from gateway.telemetry import Metrics
 from gateway.upstreams import (
     Upstream,
     UpstreamAnswer,
@@ -43,6 +45,7 @@ class Provider:
     upstream: Upstream
     credential: UpstreamCredential
     max_answer_bytes: int
+    metrics: Metrics
 
     @property
     def name(self) -> str:
@@ -56,7 +59,14 @@ class Provider:
         """Raises Problem for a blob that is not the caller's, and UpstreamError."""
         request = self.request(exchange)
         exchange.upstream_called = True
-        return await self.upstream.send(request)
+        clock = asyncio.get_running_loop().time
+        started, status = clock(), 0
+        try:
+            answer = await self.upstream.send(request)
+            status = answer.status
+            return answer
+        finally:
+            self.metrics.upstream_call(status, clock() - started)
 
     def request(self, exchange: Exchange) -> UpstreamRequest:
         """The request as it leaves: nothing in it but what the stages before have seen."""

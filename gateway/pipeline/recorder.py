@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from gateway.audit.event import Event
 from gateway.audit.log import AuditLog
 from gateway.errors import Problem, Reason
+from gateway.mapping import Mapper
 from gateway.pipeline import evidence
 from gateway.pipeline.exchange import Exchange
 from gateway.pipeline.recording import Record
 from gateway.pipeline.salvage import Salvage
 from gateway.stores.contract import Finished, Mode, Store, StoreError, Write
 from gateway.tasks import Tasks
+from gateway.telemetry import Metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -26,6 +28,7 @@ class Recorder:
     store: Store
     salvage: Salvage
     tasks: Tasks
+    metrics: Metrics
 
     async def finish(self, exchange: Exchange, made: Sequence[Record], status: int, *, last: bool = True) -> None:
         """Writes what the answer made, what it deleted, and its outcome; beside it the claims of new roots.
@@ -35,24 +38,30 @@ class Recorder:
         """
         exchange.made += ((record.write.kind, record.opaque) for record in made if record.write.mode is Mode.CREATE)
         event = evidence.outcome(exchange, status) if last else evidence.accepted(exchange, status)
+        mapper = exchange.known_mapper
         writes = [record.write for record in made]
         if last and (deleted := exchange.deleted) is not None:
-            writes.append(exchange.known_mapper.write_tombstone(deleted))
+            writes.append(mapper.write_tombstone(deleted))
         try:
-            finished, lost = await asyncio.gather(
-                self._append(exchange, event, writes, closes=last), self._claim(exchange, made)
-            )
+            # `finish` is on the wire before the claims are asked for: both travel together.
+            appended = self.log.finish(mapper.tenant, (event,), begun=exchange.begun, writes=tuple(writes), closes=last)
+            appended.add_done_callback(_seen)
+            lost = await self._claim(mapper, made)
+            finished = _taken(await appended, writes)
             if any(conflict is not None for conflict in finished.conflicts):
                 await self._append(exchange, event, _seen_again(exchange, made, finished), closes=last)
-        except Problem:
+        except Problem as problem:
             for record in made:
-                if record.write.mode is Mode.CREATE:
-                    await self.salvage.undo(exchange.known_mapper.tenant, record.write, record.raw)
+                # What met another's record is another's object: it is not ours to delete.
+                if record.write.mode is Mode.CREATE and problem.reason is not Reason.MAPPING_CONFLICT:
+                    await self.salvage.undo(mapper.tenant, record.write, record.raw)
             raise
         exchange.closed = exchange.closed or last
+        if last:
+            self.metrics.decision("allow", "")
         if lost:
             LOG.critical("mapping.claimed_by_another_tenant", extra={"fields": {"kind": lost[0].write.kind.value}})
-            buried = [exchange.known_mapper.bury(record.write, record.raw) for record in lost]
+            buried = [mapper.bury(record.write, record.raw) for record in lost]
             await self._append(exchange, evidence.failure(exchange, _conflict()), buried, closes=True)
             exchange.closed = True
             raise _conflict()
@@ -62,6 +71,7 @@ class Recorder:
         known, in the operator's sums. Returns the problem that the client shall read."""
         if exchange.closed:
             return problem
+        self.metrics.decision("error" if evidence.has_failed(problem) else "deny", problem.reason.value)
         if exchange.principal is None or exchange.mapper is None:
             self.log.refuse_stranger(problem.reason, exchange.head.client)
             return problem
@@ -83,28 +93,32 @@ class Recorder:
         exchange.closed = True
         return problem
 
-    async def abandon(self, exchange: Exchange) -> None:
-        """The client left. Whatever it left is closed in the log, also while everything around is being cancelled."""
+    async def abandon(self, exchange: Exchange) -> bool:
+        """The client left. What it left is recorded and, unless its job runs on upstream, closed in the log; also while
+        everything around is being cancelled. True where a job runs on."""
         if exchange.closed or exchange.begun is None:
-            return
-        await asyncio.shield(self.tasks.spawn("close abandoned request", self._close(exchange)))
+            return False
+        await asyncio.shield(self.tasks.spawn("close abandoned request", self._leave(exchange)))
+        return bool(exchange.job)
 
-    async def _close(self, exchange: Exchange) -> None:
-        exchange.closed = True
-        event = evidence.failure(exchange, Problem(Reason.CLIENT_CLOSED))
+    async def _leave(self, exchange: Exchange) -> None:
+        exchange.closed = not exchange.job
+        event = (
+            evidence.detached(exchange) if exchange.job else evidence.failure(exchange, Problem(Reason.CLIENT_CLOSED))
+        )
         try:
-            await self._append(exchange, event, [record.write for record in exchange.unrecorded], closes=True)
+            writes = [record.write for record in exchange.unrecorded]
+            await self._append(exchange, event, writes, closes=exchange.closed)
         except Problem:
             LOG.warning("audit.outcome_not_written")
 
     async def _append(self, exchange: Exchange, event: Event, writes: Sequence[Write], *, closes: bool) -> Finished:
         tenant = exchange.known_principal.tenant
-        finished = await self.log.finish(tenant, (event,), begun=exchange.begun, writes=tuple(writes), closes=closes)
-        if writes and not finished.tenant_active:
-            raise Problem(Reason.MAPPING_UNAVAILABLE)
-        return finished
+        return _taken(
+            await self.log.finish(tenant, (event,), begun=exchange.begun, writes=tuple(writes), closes=closes), writes
+        )
 
-    async def _claim(self, exchange: Exchange, made: Sequence[Record]) -> list[Record]:
+    async def _claim(self, mapper: Mapper, made: Sequence[Record]) -> list[Record]:
         """Claims new roots for the tenant; returns those that another tenant holds. Raises Problem."""
         lost: list[Record] = []
         for record in made:
@@ -114,9 +128,22 @@ class Recorder:
                 winner = await self.store.claim(claim.key, claim.value, claim.lifetime_s)
             except StoreError:
                 raise Problem(Reason.MAPPING_UNAVAILABLE) from None
-            if not exchange.known_mapper.holds(claim, winner):
+            if not mapper.holds(claim, winner):
                 lost.append(record)
         return lost
+
+
+def _seen(future: asyncio.Future[Finished]) -> None:
+    """A failure that nobody waits for any more is no noise."""
+    if not future.cancelled():
+        future.exception()
+
+
+def _taken(finished: Finished, writes: Sequence[Write]) -> Finished:
+    """Raises Problem where the writes were refused: the tenant is no longer what it was at `begin`."""
+    if writes and not finished.tenant_active:
+        raise Problem(Reason.MAPPING_UNAVAILABLE)
+    return finished
 
 
 def _conflict() -> Problem:

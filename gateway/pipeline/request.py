@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
@@ -22,11 +22,12 @@ from gateway.authn.verdict import CredentialRefused
 from gateway.authz import Deny, Policies, decide, owns
 from gateway.errors import Problem, Reason, render
 from gateway.ids.kinds import KINDS
-from gateway.mapping import Mapper, Opened
+from gateway.mapping import Mapper, Mappers, Opened
 from gateway.names import Principal
 from gateway.pipeline import evidence, forward
 from gateway.pipeline.answering import Answering
 from gateway.pipeline.exchange import Answer, Exchange, Head
+from gateway.pipeline.idempotency import Idempotency, Slot
 from gateway.pipeline.provider import Provider
 from gateway.pipeline.recorder import Recorder
 from gateway.rewrite.inbound import Quotation, Reference, collect, put, refusal
@@ -34,7 +35,7 @@ from gateway.stores.contract import Lookup, StoreError
 from gateway.stores.keyring import Keyring, KeysMissing
 from gateway.surfaces.route import Route
 from gateway.surfaces.spec import Role
-from gateway.surfaces.table import Unmatched, match
+from gateway.surfaces.table import BY_ACTION, Unmatched, match
 from gateway.upstreams import UpstreamError
 
 LOG = logging.getLogger(__name__)
@@ -49,10 +50,12 @@ class Pipeline:
 
     authentication: Authentication
     keyring: Keyring
+    mappers: Mappers
     log: AuditLog
     policies: Policies
     answering: Answering
     recorder: Recorder
+    idempotency: Idempotency
     admit: Callable[[Head, Principal], None]
     """A last look at head and principal together (which page may call for whom). Raises Problem."""
     open_intent_s: int
@@ -62,8 +65,12 @@ class Pipeline:
     async def respond(self, head: Head, read_body: ReadBody) -> Answer:
         """The answer to one request. Raises nothing but cancellation: a failure is an answer too."""
         exchange = Exchange(head, asyncio.get_running_loop().time(), int(self.clock()))
+        return await self._recorded(exchange, self._carry_out(exchange, read_body))
+
+    async def _recorded(self, exchange: Exchange, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """The answer of `work`; whatever ends it otherwise is the exchange's outcome, and the client's answer."""
         try:
-            return await self._carry_out(exchange, read_body)
+            return await work
         except Problem as problem:
             return await self._refuse(exchange, problem)
         except UpstreamError as error:
@@ -86,7 +93,10 @@ class Pipeline:
         self._collect(exchange)
         await self._begin(exchange, principal)
         self._decide(exchange, principal)
-        return await self.answering.answer(exchange)
+        slot = await self.idempotency.take(exchange)
+        if isinstance(slot, str):
+            return await self._repeat(exchange, slot)
+        return await self.answering.answer(exchange) if slot is None else await self._answer_once(exchange, slot)
 
     # --- the stages
 
@@ -98,7 +108,6 @@ class Pipeline:
         return principal
 
     async def _unlock(self, exchange: Exchange, principal: Principal) -> None:
-        provider = self.answering.provider
         try:
             unlocked = await self.keyring.tenant(principal.tenant)
             deployment = await self.keyring.deployment()
@@ -107,7 +116,7 @@ class Pipeline:
         except StoreError:
             raise Problem(Reason.AUDIT_UNAVAILABLE, retry_after_s=1) from None
         exchange.principal = principal
-        exchange.mapper = Mapper(deployment, unlocked, provider.name, provider.project)
+        exchange.mapper = self.mappers.of(deployment, unlocked)
 
     def _collect(self, exchange: Exchange) -> None:
         """Every ID that the request names. What can't be an ID of ours ends here, without a look-up."""
@@ -171,6 +180,32 @@ class Pipeline:
         if isinstance(decision, Deny):
             raise Problem(decision.reason)
 
+    # --- idempotency
+
+    async def _answer_once(self, exchange: Exchange, slot: Slot) -> Answer:
+        """The answer, remembered under its key; a failure frees the key."""
+        try:
+            answer = await self.answering.answer(exchange)
+        except BaseException:
+            await asyncio.shield(self.recorder.tasks.spawn("free idempotency key", self.idempotency.release(slot)))
+            raise
+        await self.idempotency.fill(slot, exchange.made[0][1] if exchange.made else "")
+        return answer
+
+    async def _repeat(self, exchange: Exchange, made: str) -> Answer:
+        """What the same request made before, fetched again in a request of its own."""
+        await self.recorder.finish(exchange, (), 200)
+        route = BY_ACTION[exchange.known_route.refetch]
+        again = Exchange(exchange.head, exchange.started, exchange.now, route, dict.fromkeys(route.path_ids, made))
+        again.principal, again.mapper = exchange.principal, exchange.mapper
+        return await self._recorded(again, self._fetch(again, exchange.known_principal))
+
+    async def _fetch(self, again: Exchange, principal: Principal) -> Answer:
+        self._collect(again)
+        await self._begin(again, principal)
+        self._decide(again, principal)
+        return await self.answering.answer(again)
+
     # --- the refusals
 
     async def _refuse(self, exchange: Exchange, problem: Problem) -> Answer:
@@ -181,7 +216,7 @@ class Pipeline:
             except Problem as worse:
                 problem = worse
         problem = await self.recorder.refuse(exchange, problem)
-        return Answer(*render(problem, exchange.head.request_id))
+        return Answer(*render(problem, exchange.head.request_id), action=exchange.action)
 
 
 def _closed(reference: Reference, opened: Opened | None, principal: Principal, mapper: Mapper) -> Reason | None:

@@ -75,6 +75,7 @@ class _Exchange:
     async def run(self) -> None:
         try:
             answer = await self._app.pipeline.respond(self._head, self._read_body)
+            self._app.metrics.request(answer.action, self._head.method, answer.status)
             await self._write(answer)
         except asyncio.CancelledError:
             task = asyncio.current_task()
