@@ -108,8 +108,6 @@ async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
         stack.push_async_callback(upstream.aclose)
         metrics = Metrics()
         provider = Provider(upstream, settings.openai.credential(), settings.requests.max_answer_bytes, metrics)
-            upstream, settings.openai.credential(), max_answer_bytes=settings.requests.max_answer_bytes, metrics=metrics
-        )
         jwt = jwt_authenticator(settings)
         stack.push_async_callback(jwt.aclose)
         open_intent_s = round(settings.upstream.total_timeout_s) + 60
