@@ -385,3 +385,5 @@ async def running(
             yield server
         finally:
             server.should_exit = True
+            # Also where the block failed: the group would cancel the server, and its sockets stay open.
+            await asyncio.wait({task})
