@@ -25,6 +25,8 @@ SHOWN_TARGETS: Final = 32
 class EventType(StrEnum):
     """Types of the log's own events. A route's events have the route's action as their type, e.g. `responses.create`."""
 
+    INTENT_UNREADABLE = "intent.unreadable"
+    """An overdue intent that is no event: somebody has written to the log's place."""
     REFUSALS_SUMMED = "refusals.summed"
     WRITER_OPENED = "writer.opened"
 
@@ -116,6 +118,11 @@ class Event:
     changes: Mapping[str, Change] = field(default_factory=dict)
 
 
+SHOWN_CHAIN: Final = 4
+_FIXED: Final = frozenset({"id", "writer", "wprev", "targets_digest", "phase"})
+"""Ours, of known length."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Limits:
     """How much of an event is shown. Bytes of UTF-8 for text."""
@@ -133,21 +140,28 @@ _STEPS: Final = (
     _Limits(4, 4, 40, 256),
     _Limits(0, 0, 24, 24),
 )
-"""Tried in turn until the event fits. The last always does, even where each character takes six in JSON."""
+"""Tried in turn where the event does not fit as it is. The last always fits, even where JSON needs six bytes a character."""
 
 
 def encode(event: Event, writer: str, wseq: int, wprev: str) -> bytes:
-    """The event's stored bytes, at most `MAX_BYTES`, as entry `wseq` of `writer` after the one with hash `wprev` (hex)."""
-    body = b""
-    for step, limits in enumerate(_STEPS):
-        fields = _fields(event, limits)
-        fields |= {"v": VERSION, "id": f"{writer}.{wseq}", "writer": writer, "wseq": wseq, "wprev": wprev}
-        if step:
-            fields["cut"] = step
+    """The event's stored bytes, at most `MAX_BYTES`, as entry `wseq` of `writer` after the one with hash `wprev` (hex).
+
+    Every field is always there. An event that does not fit is cut by the steps above, and `cut` says by which.
+    """
+    fields = _fields(event)
+    fields |= {"v": VERSION, "id": f"{writer}.{wseq}", "writer": writer, "wseq": wseq, "wprev": wprev}
+    try:
         body = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
         if len(body) <= MAX_BYTES:
-            break
-    return body
+            return body
+    except orjson.JSONEncodeError:
+        pass  # text that is no UTF-8, or a number beyond 64 bits: cutting mends both
+    fields["targets_digest"] = _digest(event.targets)
+    for step, limits in enumerate(_STEPS, start=1):
+        body = orjson.dumps(_shorten(fields, limits) | {"cut": step}, option=orjson.OPT_SORT_KEYS)
+        if len(body) <= MAX_BYTES:
+            return body
+    raise AssertionError("the last step always fits")
 
 
 def decode(body: bytes) -> Event:
@@ -171,61 +185,78 @@ def decode(body: bytes) -> Event:
         raise ValueError("not an audit event") from error
 
 
-def _fields(event: Event, limits: _Limits) -> dict[str, Any]:
-    text = limits.text
-    actor = event.actor
+def _fields(event: Event) -> dict[str, Any]:
+    actor, request, outcome, targets = event.actor, event.request, event.outcome, event.targets
+    shown = targets[:SHOWN_TARGETS]
     fields: dict[str, Any] = {
-        "tenant": _cut(event.tenant, text),
+        "tenant": event.tenant,
         "ts": event.ts_us,
-        "type": _cut(event.type, text),
+        "type": event.type,
         "phase": event.phase.value,
-        "actor": {"kind": _cut(actor.kind, text)}
-        | _known(
-            pseudonym=_cut(actor.pseudonym, text),
-            issuer=_cut(actor.issuer, text),
-            auth=_cut(actor.auth, text),
-            sealed=_cut(actor.sealed, limits.sealed),
-            chain=[_cut(link, text) for link in actor.chain[:4]],
-        ),
+        "actor": {
+            "kind": actor.kind,
+            "pseudonym": actor.pseudonym,
+            "issuer": actor.issuer,
+            "auth": actor.auth,
+            "sealed": actor.sealed,
+            "chain": actor.chain,
+        },
+        "request": request
+        and {
+            "id": request.id,
+            "method": request.method,
+            "route": request.route,
+            "network": request.network,
+            "agent": request.agent,
+            "bytes_in": request.bytes_in,
+            "bytes_out": request.bytes_out,
+            "duration_us": request.duration_us,
+            "stream": request.stream,
+            "model": request.model,
+            "tokens_in": request.tokens_in,
+            "tokens_out": request.tokens_out,
+        },
+        "outcome": outcome
+        and {
+            "result": outcome.result.value,
+            "reason": outcome.reason,
+            "status": outcome.status,
+            "policy": outcome.policy,
+        },
+        "targets": [{"kind": target.kind, "id": target.id} for target in shown],
+        "targets_count": len(targets),
+        "changes": dict(event.changes),
     }
-    if (request := event.request) is not None:
-        fields["request"] = {"id": _cut(request.id, text)} | _known(
-            method=_cut(request.method, text),
-            route=_cut(request.route, text),
-            network=_cut(request.network, text),
-            agent=_cut(request.agent, text),
-            bytes_in=request.bytes_in,
-            bytes_out=request.bytes_out,
-            duration_us=request.duration_us,
-            stream=request.stream,
-            model=_cut(request.model, text),
-            tokens_in=request.tokens_in,
-            tokens_out=request.tokens_out,
-        )
-    if (outcome := event.outcome) is not None:
-        fields["outcome"] = {"result": outcome.result.value} | _known(
-            reason=_cut(outcome.reason, text),
-            status=outcome.status or None,
-            policy=_cut(outcome.policy, text),
-        )
-    if event.targets:
-        shown = event.targets[: limits.targets]
-        fields["targets"] = [{"kind": _cut(target.kind, text), "id": _cut(target.id, text)} for target in shown]
-        if len(shown) < len(event.targets):
-            every = b"".join(lp(_clean(target.kind), _clean(target.id)) for target in event.targets)
-            fields["targets_count"] = len(event.targets)
-            fields["targets_digest"] = hashlib.sha256(every).hexdigest()
-    if event.changes:
-        names = sorted(event.changes)[: limits.changes]
-        fields["changes"] = {_cut(name, text): _cut_change(event.changes[name], text) for name in names}
-        if len(names) < len(event.changes):
-            fields["changes_count"] = len(event.changes)
+    if len(shown) < len(targets):
+        fields["targets_digest"] = _digest(targets)
     return fields
 
 
-def _known(**fields: Any) -> dict[str, Any]:
-    """Without what is not known."""
-    return {name: value for name, value in fields.items() if value is not None and value not in ("", [])}
+def _digest(targets: tuple[Target, ...]) -> str:
+    """SHA-256 (hex) over kind and ID of all targets, each with its length."""
+    return hashlib.sha256(b"".join(lp(_clean(target.kind), _clean(target.id)) for target in targets)).hexdigest()
+
+
+def _shorten(fields: dict[str, Any], limits: _Limits) -> dict[str, Any]:
+    changes = fields["changes"]
+    names = sorted(changes)[: limits.changes]
+    short: dict[str, Any] = {
+        name: _cut(value, limits.text) if isinstance(value, str) and name not in _FIXED else value
+        for name, value in fields.items()
+    }
+    short["actor"] = _cut_values(fields["actor"], limits) | {
+        "chain": [_cut(link, limits.text) for link in fields["actor"]["chain"][:SHOWN_CHAIN]]
+    }
+    for part in ("request", "outcome"):
+        short[part] = fields[part] and _cut_values(fields[part], limits)
+    short["targets"] = [_cut_values(target, limits) for target in fields["targets"][: limits.targets]]
+    short["changes"] = {_cut(name, limits.text): _cut_value(changes[name], limits.text) for name in names}
+    short["changes_count"] = len(changes)
+    return short
+
+
+def _cut_values(part: Mapping[str, Any], limits: _Limits) -> dict[str, Any]:
+    return {name: _cut_value(value, limits.sealed if name == "sealed" else limits.text) for name, value in part.items()}
 
 
 def _clean(text: str) -> str:
@@ -244,7 +275,7 @@ def _cut(text: str, limit: int) -> str:
     return f"{head}~{hashlib.sha256(raw).hexdigest()[:16]}"
 
 
-def _cut_change(value: Change, limit: int) -> Change:
+def _cut_value(value: Any, limit: int) -> Any:
     if isinstance(value, str):
         return _cut(value, limit)
     # JSON numbers beyond 64 bits have no one reading.

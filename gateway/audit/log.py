@@ -309,8 +309,7 @@ class AuditLog:
         while True:
             overdue = await self._store.take_overdue(tenant, int(now), self._settings.overdue_lease_s, OVERDUE_AT_ONCE)
             for stored in overdue:
-                event = decode(stored.body)
-                closing = self._closing(event, Outcome(Result.UNKNOWN))
+                closing = self._closing(_intent(tenant, stored.body), Outcome(Result.UNKNOWN))
                 try:
                     await self.finish(tenant, (closing,), begun=_begun(stored.seq))
                 except Problem:
@@ -322,21 +321,36 @@ class AuditLog:
     async def _sweep_served(self) -> None:
         now = self._clock()
         for tenant, lane in list(self._lanes.items()):
-            await self.sweep(tenant)
+            await self._try_sweep(tenant)
             if now - lane.used > self._settings.idle_writer_s:
                 self._lanes.pop(tenant, None)
 
     async def _sweep_all(self) -> None:
         async for tenant, _ in self._store.tenants():
+            await self._try_sweep(tenant)
+
+    async def _try_sweep(self, tenant: TenantId) -> None:
+        try:
             await self.sweep(tenant)
+        except StoreError as error:
+            # Another tenant's server may well answer.
+            logger.warning("audit_sweep_failed", extra={"tenant": tenant, "reason": str(error)})
 
     async def _every(self, pause_s: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
                 await work()
-            except (StoreError, ValueError) as error:
+            except StoreError as error:
                 logger.warning("audit_upkeep_failed", extra={"work": work.__name__, "reason": str(error)})
             await asyncio.sleep(pause_s)
+
+
+def _intent(tenant: TenantId, body: bytes) -> Event:
+    """The intent, or what says that it cannot be read."""
+    try:
+        return replace(decode(body), tenant=tenant)
+    except ValueError:
+        return Event(tenant, 0, EventType.INTENT_UNREADABLE, Phase.INTENT, SYSTEM)
 
 
 def _summed(flood: Sum, ts_us: int) -> Event:

@@ -75,20 +75,28 @@ def test_more_targets_than_are_shown_are_counted_and_digested() -> None:
     assert fields["targets_digest"] == hashlib.sha256(every).hexdigest()
 
 
-def test_a_text_that_is_too_long_is_cut_and_named_by_its_hash() -> None:
-    model = "m" * 500
+def test_a_text_that_makes_the_event_too_long_is_cut_and_named_by_its_hash() -> None:
+    model = "m" * 5000
     fields = json.loads(encoded(replace(EVENT, request=RequestFacts("req_1", model=model))))
     digest = hashlib.sha256(model.encode()).hexdigest()[:16]
     assert fields["request"]["model"] == "m" * 111 + "~" + digest
-    assert "cut" not in fields
+    assert fields["cut"] == 1
+    assert fields["outcome"]["reason"] == "not_owned"
 
 
-def test_an_event_that_does_not_fit_is_cut_further_and_says_so() -> None:
+def test_an_event_that_is_still_too_long_is_cut_further() -> None:
     targets = tuple(Target("vector_store_batch", "\x01" * 64) for _ in range(40))
     fields = json.loads(encoded(replace(EVENT, targets=targets)))
-    assert fields["cut"] == 3
+    assert fields["cut"] == 4
     assert len(fields["targets"]) == 4
     assert fields["targets_count"] == 40
+    every = b"".join(lp(target.kind, target.id) for target in targets)
+    assert fields["targets_digest"] == hashlib.sha256(every).hexdigest()
+
+
+def test_text_that_is_no_utf_8_does_not_keep_an_event_out() -> None:
+    fields = json.loads(encoded(replace(EVENT, request=RequestFacts("req_1", model="a\ud800b"))))
+    assert fields["request"]["model"] == "a?b"
 
 
 text = st.text(st.characters(exclude_categories=()), max_size=40) | st.sampled_from(
