@@ -11,7 +11,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 import httptools
 from uvicorn import Config, Server
@@ -44,8 +44,12 @@ class StrictProtocol(HttpToolsProtocol):
     - does not run pipelined requests: it closes after the one under way (RFC 9112 section 9.3.2), so that one connection has
       one request, and a client that leaves is noticed;
     - never writes an error into an answer that is under way;
+    - cuts off a client that reads nothing of its answer for too long;
     - reads on for a moment after an early refusal, for a reset would take the answer from its reader (RFC 9112 section 9.6).
     """
+
+    write_s: ClassVar[float] = 60.0
+    """How long a client may leave a full send buffer as it is before its connection is cut."""
 
     def __init__(self, config: ServerConfig, **parent: Any) -> None:
         super().__init__(config, **parent)
@@ -62,6 +66,7 @@ class StrictProtocol(HttpToolsProtocol):
         """Received since the head began, or within a body since its last byte."""
         self._head_timer: asyncio.TimerHandle | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
         self._closing: ClosingTransport | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -71,7 +76,7 @@ class StrictProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._deaf = True
-        for timer in (self._head_timer, self._linger_timer):
+        for timer in (self._head_timer, self._linger_timer, self._write_timer):
             if timer is not None:
                 timer.cancel()
         self._unset_keepalive_if_required()
@@ -98,6 +103,16 @@ class StrictProtocol(HttpToolsProtocol):
                 self._head_timer = self.loop.call_later(self.limits.head_s, self._head_late)
         elif self._in_body and self._loose_bytes > self.limits.head_bytes:
             self._refuse(Problem(Reason.BAD_FRAMING, detail="chunk extensions or trailers are too large"))
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._write_timer = self.loop.call_later(self.write_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
 
     # What the parser tells. An exception here comes out of `feed_data` as HttpParserCallbackError.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from ipaddress import ip_network
 
@@ -133,6 +134,19 @@ async def test_what_follows_a_refused_request_on_its_connection_is_never_run(run
         await connection.send(SMUGGLED[form] + request("/smuggled"))
         await connection.rest()
     assert not [seen for seen in app.seen if seen.head.raw_path == b"/smuggled"]
+
+
+@on_one_server
+@pytest.mark.parametrize("form", SMUGGLED)
+async def test_a_refusal_does_not_depend_on_how_the_bytes_come_in(running_echo: Running, form: str) -> None:
+    app, port = running_echo
+    async with connected(port) as connection:
+        for byte in SMUGGLED[form]:
+            connection.writer.write(bytes([byte]))
+            await asyncio.sleep(0)
+        answer = await connection.answer()
+    assert (answer.status, answer.closed) == (400, True)
+    assert [seen for seen in app.seen if seen.body is not None] == []
 
 
 @on_one_server

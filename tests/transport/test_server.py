@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import re
 import time
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -193,6 +195,34 @@ async def test_an_app_cannot_answer_once_its_request_was_refused() -> None:
             await answered.wait()
     assert rest.startswith(b"HTTP/1.1 400 ")
     assert rest.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize("reads", [False, True])
+async def test_a_client_that_reads_nothing_for_too_long_is_cut_off_and_one_that_reads_is_not(
+    reads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StrictProtocol, "write_s", 0.2)
+    left = asyncio.Event()
+
+    async def flood(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(200):
+            await send({"type": "http.response.body", "body": b"a" * 100_000, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+        if (await receive())["type"] == "http.disconnect":
+            left.set()
+
+    limits = replace(QUICK, drain_s=0.1)
+    async with running(flood, limits) as server, connected(server.port) as connection:
+        await connection.send(request("/v1", "Connection: close"))
+        if reads:
+            assert (await connection.rest()).endswith(b"0\r\n\r\n")
+        else:
+            async with asyncio.timeout(2):
+                await left.wait()
+            with contextlib.suppress(OSError):
+                assert not (await connection.rest()).endswith(b"0\r\n\r\n")
 
 
 async def test_an_early_refusal_is_readable_although_its_sender_goes_on_sending() -> None:
