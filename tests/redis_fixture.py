@@ -188,3 +188,12 @@ def own_redis_server() -> Iterator[RedisServer]:
     """A fresh server of the test's own, on a unix socket."""
     with RedisServer() as server:
         yield server
+
+
+async def replicate(primary: RedisServer, replica: RedisServer) -> None:
+    """Returns once `replica` follows `primary` and says so. Both listen on TCP."""
+    replica.command("REPLICAOF", "127.0.0.1", primary.port)
+    primary.command("SET", "probe", 1)
+    # The link may be up for a second before the first write passes.
+    await until(lambda: replica.command("GET", "probe"))
+    primary.command("DEL", "probe")

@@ -198,7 +198,7 @@ class Store(Protocol):
         """Enters the tenant as active. False: the ID was used before, and nothing changed."""
 
     def tenants(self) -> AsyncIterator[tuple[TenantId, bytes]]:
-        """Every tenant ever created with its directory record, in no order."""
+        """Every tenant ever created with its directory record, in no order; one may come twice while the directory grows."""
 
     async def tenant_record(self, tenant: TenantId) -> bytes | None: ...
 

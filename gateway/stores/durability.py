@@ -12,7 +12,7 @@ import asyncio
 from typing import Final
 
 from gateway.stores.address import Address
-from gateway.stores.contract import NotDurable, StoreUnavailable
+from gateway.stores.contract import NotDurable
 from gateway.stores.node import LinkSettings, Node
 from gateway.stores.server import Level
 from gateway.stores.wire import Call, Reply, Wire
@@ -25,8 +25,8 @@ _Covered = tuple[Call, Reply, bytes]
 class Waiter:
     def __init__(self, primary: Node, settings: LinkSettings) -> None:
         async def locate() -> Address:
-            if primary.address is None:
-                raise StoreUnavailable("the primary is not known yet")
+            await primary.found.wait()
+            assert primary.address is not None  # noqa: S101 - found
             return primary.address
 
         self._settings = settings

@@ -66,6 +66,9 @@ class Node:
         self.state = State.CONNECTING
         self.wire: Wire | None = None
         self.address: Address | None = None
+        """Where the server was found last."""
+        self.found = asyncio.Event()
+        """Set from the first time on."""
         self.facts: ServerFacts | None = None
         self.error: StoreError | None = None
         """Why the last attempt failed."""
@@ -126,6 +129,7 @@ class Node:
             wire.abort()
             raise
         self.address = address
+        self.found.set()
         return wire
 
     async def _check(self, wire: Wire, address: Address) -> None:

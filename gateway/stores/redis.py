@@ -136,13 +136,11 @@ class RedisStore:
         return True
 
     async def tenants(self) -> AsyncIterator[tuple[TenantId, bytes]]:
-        cursor, seen = b"0", set()
+        cursor = b"0"
         while True:
             cursor, flat = await self._outside(keyspace.TENANTS, "HSCAN", keyspace.TENANTS, cursor, "COUNT", PAGE)
             for tenant, record in zip(flat[::2], flat[1::2], strict=True):
-                if tenant not in seen:  # HSCAN may show an entry twice
-                    seen.add(tenant)
-                    yield TenantId(tenant.decode()), record
+                yield TenantId(tenant.decode()), record
             if cursor == b"0":
                 return
 

@@ -21,7 +21,7 @@ from gateway.stores.node import LinkSettings
 from gateway.stores.redis import SCRIPTS, RedisStore
 from gateway.stores.server import Durability
 from tests.audit.walker import walk
-from tests.redis_fixture import RedisServer, until
+from tests.redis_fixture import RedisServer, replicate, until
 from tests.stores.cutting_proxy import CuttingProxy
 
 TENANT, OTHER = TenantId("aaaabbbbccccdddd"), TenantId("zzzzyyyyxxxxwwww")
@@ -319,8 +319,7 @@ async def test_an_intent_that_is_not_durable_is_refused_and_closed() -> None:
         RedisServer(tcp=True, options=("--repl-diskless-sync-delay", "0")) as primary,
         RedisServer(tcp=True) as replica,
     ):
-        replica.command("REPLICAOF", "127.0.0.1", primary.port)
-        await until(lambda: replica.command("INFO", "replication")["master_link_status"] == "up")
+        await replicate(primary, replica)
         store = await open_store(primary.url, "wait:1", durable_timeout_s=0.1)
         log = AuditLog(store)
         await log.begin(TENANT, intent(1))

@@ -16,7 +16,7 @@ from gateway.stores.keyspace import tenant_keys
 from gateway.stores.link import Link
 from gateway.stores.node import LinkSettings
 from gateway.stores.redis import SCRIPTS, RedisStore
-from tests.redis_fixture import RedisServer, free_port, until
+from tests.redis_fixture import RedisServer, free_port, replicate, until
 
 TENANTS = [TenantId(f"tenant{n:010d}") for n in range(24)]
 RANGES = ((0, 5460), (5461, 10922), (10923, 16383))
@@ -157,8 +157,7 @@ async def test_a_failover_by_sentinel_is_followed() -> None:
         RedisServer(tcp=True, options=quick) as second,
         RedisServer(tcp=True, sentinel=True) as sentinel,
     ):
-        second.command("REPLICAOF", "127.0.0.1", first.port)
-        await until(lambda: second.command("INFO", "replication")["master_link_status"] == "up")
+        await replicate(first, second)
         sentinel.command("SENTINEL", "MONITOR", "main", "127.0.0.1", first.port, 1)
         sentinel.command("SENTINEL", "SET", "main", "down-after-milliseconds", 300, "failover-timeout", 2000)
         await until(lambda: sentinel.command("INFO", "sentinel")["master0"]["slaves"] == 1)

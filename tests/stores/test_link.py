@@ -5,8 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from gateway.names import Kind, TenantId
 from gateway.stores.address import parse_target
@@ -26,7 +34,7 @@ from gateway.stores.link import Link
 from gateway.stores.node import LinkSettings
 from gateway.stores.redis import SCRIPTS, RedisStore
 from gateway.stores.server import Durability
-from tests.redis_fixture import RedisServer, until
+from tests.redis_fixture import RedisServer, free_port, replicate, server_binary, until, wheel_binaries
 from tests.stores.cutting_proxy import CuttingProxy
 
 TENANT = TenantId("aaaabbbbccccdddd")
@@ -52,6 +60,14 @@ async def proxy(redis_server: RedisServer) -> AsyncIterator[CuttingProxy]:
     await proxy.start()
     yield proxy
     await proxy.close()
+
+
+def version(server: RedisServer) -> tuple[int, ...]:
+    return tuple(int(part) for part in server.command("INFO")["redis_version"].split("."))
+
+
+def newest_binary() -> Path:
+    return [server_binary(), *wheel_binaries()][-1]
 
 
 def entry(wseq: int, writer: str = "w1") -> Entry:
@@ -305,21 +321,76 @@ async def test_user_password_and_database_are_taken_from_the_url() -> None:
         assert "cret" not in str(refused.value)
 
 
+async def test_tls_is_spoken_and_an_unknown_certificate_is_refused(tmp_path: Path) -> None:
+    cert, key = certificate("localhost", tmp_path)
+    port = free_port()
+    options = ("--tls-port", str(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
+    server = RedisServer(options=options)
+    try:
+        server.start()
+    except RuntimeError:
+        pytest.skip("the redis-server at hand was built without TLS")
+    with closing(server):
+        store = await open_store(f"rediss://localhost:{port}?ca={cert}")
+        assert (await store.begin(TENANT, Begin(entry(1)))).seq == 1
+        await store.aclose()
+        for url in (f"rediss://localhost:{port}", f"rediss://127.0.0.1:{port}?ca={cert}"):
+            with pytest.raises(StoreUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
+                await open_store(url)
+        assert server.command("DBSIZE") > 0
+
+
+def certificate(name: str, folder: Path) -> tuple[str, str]:
+    """Paths of a self-signed certificate for `name` and of its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    signed = (
+        x509.CertificateBuilder(
+            subject, subject, key.public_key(), x509.random_serial_number(), now, now + timedelta(1)
+        )
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    cert_path, key_path = folder / "cert.pem", folder / "key.pem"
+    cert_path.write_bytes(signed.public_bytes(Encoding.PEM))
+    key_path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return str(cert_path), str(key_path)
+
+
 # Durability
 
 
 async def test_waitaof_needs_a_server_that_knows_it(redis_server: RedisServer) -> None:
-    if tuple(int(part) for part in redis_server.command("INFO")["redis_version"].split(".")) >= (7, 2):
+    if version(redis_server) >= (7, 2):
         pytest.skip("this redis-server knows WAITAOF")
     with pytest.raises(StoreMisconfigured, match=r"waitaof needs Redis 7\.2"):
         await open_store(redis_server.url, "waitaof")
 
 
+async def test_waitaof_confirms_by_the_synced_file() -> None:
+    with RedisServer(binary=newest_binary()) as server:
+        if version(server) < (7, 2):
+            pytest.skip("no server at hand knows WAITAOF")
+        store = await open_store(server.url, "waitaof", durable_timeout_s=3)
+        server.reset_commandstats()
+        calls = [store.begin(TENANT, Begin(entry(n))) for n in range(1, 21)]
+        assert [(await call).seq for call in calls] == list(range(1, 21))
+        stats = server.commandstats()
+        assert 1 <= stats["waitaof"] <= 3, "calls answered meanwhile share a pair"
+        assert stats["evalsha"] == 20
+        server.command("CONFIG", "SET", "appendonly", "no")
+        with pytest.raises(NotDurable):
+            await store.begin(TENANT, Begin(entry(21)))
+        with pytest.raises(StoreMisconfigured, match="appendonly"):
+            await open_store(server.url, "waitaof")
+        await store.aclose()
+
+
 async def test_wait_confirms_by_replicas_and_a_paused_replica_fails_calls() -> None:
     primary_options = ("--repl-diskless-sync-delay", "0")
     with RedisServer(tcp=True, options=primary_options) as primary, RedisServer(tcp=True) as replica:
-        replica.command("REPLICAOF", "127.0.0.1", primary.port)
-        await until(lambda: replica.command("INFO", "replication")["master_link_status"] == "up")
+        await replicate(primary, replica)
         store = await open_store(primary.url, "wait:1", durable_timeout_s=0.2)
         calls = [store.begin(TENANT, Begin(entry(n))) for n in range(1, 11)]
         assert [(await call).seq for call in calls] == list(range(1, 11))
@@ -341,3 +412,22 @@ async def test_wait_confirms_by_replicas_and_a_paused_replica_fails_calls() -> N
 async def test_a_primary_without_its_replicas_confirms_nothing(redis_server: RedisServer) -> None:
     with pytest.raises(StoreUnavailable):
         await open_store(redis_server.url, "wait:2", durable_timeout_s=0.1)
+
+
+async def test_the_user_that_we_ship_may_do_what_the_store_needs_and_no_more() -> None:
+    lines = (Path(__file__).parents[2] / "deploy" / "users.acl.example").read_text().splitlines()
+    rule = next(line.split() for line in lines if line.startswith("user coatcheck "))
+    with RedisServer(tcp=True) as server:
+        server.command("ACL", "SETUSER", *rule[1:], ">secret")
+        store = await open_store(f"redis://coatcheck:secret@127.0.0.1:{server.port}")
+        await store.begin(TENANT, Begin(entry(1), "tag", (Lookup(Kind.ITEM, b"\x01" * 16),), 9))
+        assert await bodies(store) == [entry(1).body]
+        assert [tenant async for tenant, _ in store.tenants()] == [TENANT]
+        assert await store.api_keys(TENANT) == {}
+        assert await store.wrapped_keys(TENANT) == {}
+        await store.append_operator_event(b"line")
+        assert await store._link.call(0, ("WAIT", 0, 1)) == 0
+        for command in ("FLUSHALL", "CONFIG SET maxmemory 1", "KEYS *", "SHUTDOWN", "ACL WHOAMI"):
+            with pytest.raises(StoreUnavailable, match="NOPERM"):
+                await store._link.call(0, tuple(command.split()))
+        await store.aclose()
