@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
 
 from gateway.authn.api_key_form import KeyId
 from gateway.ids.encoding import lp
@@ -57,7 +56,7 @@ def seal_api_key(keys: Versions[StorageKeys], key: KeyId, record: ApiKeyRecord, 
     text = json.dumps(fields).encode()
     clear = bytes([_VERSION, keys.current])
     padded = text + b" " * (-len(text) % _BLOCK)
-    return clear + nonce + AESGCMSIV(keys.newest.rec).encrypt(nonce, padded, _bound_to(key, clear))
+    return clear + nonce + keys.newest.box.encrypt(nonce, padded, _bound_to(key, clear))
 
 
 def open_api_key(keys: Versions[StorageKeys], key: KeyId, data: bytes) -> ApiKeyRecord | None:
@@ -67,7 +66,7 @@ def open_api_key(keys: Versions[StorageKeys], key: KeyId, data: bytes) -> ApiKey
         version, key_version = clear
         if version != _VERSION:
             return None
-        fields = json.loads(AESGCMSIV(keys.keys[key_version].rec).decrypt(nonce, sealed, _bound_to(key, clear)))
+        fields = json.loads(keys.keys[key_version].box.decrypt(nonce, sealed, _bound_to(key, clear)))
         return ApiKeyRecord(
             Owner(fields["issuer"], fields["subject"]),
             PrincipalKind(fields["kind"]),

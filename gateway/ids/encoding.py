@@ -12,6 +12,10 @@ _PAIR_VALUES: Final = {pair: value for value, pair in enumerate(_PAIRS)}
 _PAIR_BASE: Final = len(_PAIRS)
 
 
+_PREPARED: Final = 256
+_SIZES: Final = tuple(size.to_bytes(4, "big") for size in range(_PREPARED))
+
+
 def lp(*parts: bytes | str) -> bytes:
     """Each part as its length (4 bytes, big-endian) and its bytes, so that no two lists of parts give the same bytes.
 
@@ -20,7 +24,8 @@ def lp(*parts: bytes | str) -> bytes:
     out = []
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        out.append(len(data).to_bytes(4, "big"))
+        size = len(data)
+        out.append(_SIZES[size] if size < _PREPARED else size.to_bytes(4, "big"))
         out.append(data)
     return b"".join(out)
 

@@ -24,6 +24,7 @@ from typing import Final
 from gateway.ids.encoding import base62, lp, unbase62
 from gateway.ids.keys import IdentityKeys
 from gateway.ids.kinds import KINDS, PREFIXES, kind_of_prefix
+from gateway.ids.mac import Mac
 from gateway.names import Kind, OpaqueId
 
 H_BYTES: Final = 16
@@ -61,14 +62,14 @@ class DeploymentForm:
         if current not in tag_keys or not all(0 <= version <= 15 for version in tag_keys):
             raise ValueError("tag-key versions are 0 to 15, and the current one has a key")
         self.deployment = deployment
-        self._keys = dict(tag_keys)
+        self._macs = {version: Mac(key) for version, key in tag_keys.items()}
         self._current = current
         self._head = lp(_TAG_DOMAIN, deployment)
 
     def mint(self, prefix: str, epoch: int, h: bytes) -> OpaqueId:
         """`prefix`, the header, `h` and the tag of the current version as an opaque ID."""
         header = self.header(epoch)
-        tag = self._tag(self._keys[self._current], prefix, header, h)
+        tag = self._tag(self._macs[self._current], prefix, header, h)
         return OpaqueId(prefix + base62(header + h + tag, TAIL_CHARS))
 
     def header(self, epoch: int) -> bytes:
@@ -81,15 +82,15 @@ class DeploymentForm:
         if len(text) > MAX_CHARS or not _GRAMMAR.fullmatch(prefix):
             return None
         data = unbase62(text[-TAIL_CHARS:], _SIZE)
-        if data is None or (key := self._keys.get(data[0] & 15)) is None:
+        if data is None or (mac := self._macs.get(data[0] & 15)) is None:
             return None
         header, h, tag = data[:1], data[1 : 1 + H_BYTES], data[1 + H_BYTES :]
-        if not hmac.compare_digest(tag, self._tag(key, prefix, header, h)):
+        if not hmac.compare_digest(tag, self._tag(mac, prefix, header, h)):
             return None
         return Parsed(prefix, header[0] >> 4, header[0] & 15, h)
 
-    def _tag(self, key: bytes, prefix: str, header: bytes, h: bytes) -> bytes:
-        return hmac.digest(key, self._head + lp(prefix, header, h), "sha256")[:TAG_BYTES]
+    def _tag(self, mac: Mac, prefix: str, header: bytes, h: bytes) -> bytes:
+        return mac.digest(self._head + lp(prefix, header, h))[:TAG_BYTES]
 
 
 class TenantForm:
@@ -99,7 +100,8 @@ class TenantForm:
         if current not in identity or not all(0 <= epoch <= 15 for epoch in identity):
             raise ValueError("ID epochs are 0 to 15, and the current one has keys")
         self._form = form
-        self._identity = dict(identity)
+        self._prf = Mac(identity[current].prf)
+        self._inert = {epoch: Mac(keys.inert) for epoch, keys in identity.items()}
         self._current = current
         self._head = lp(_H_DOMAIN, form.deployment)
         # Streams name the same few IDs in every event: a hit costs a fiftieth of minting.
@@ -107,12 +109,11 @@ class TenantForm:
 
     def opaque(self, kind: Kind, raw: str, project: str) -> OpaqueId:
         """The opaque ID of `raw` in the upstream `project`: always the same one, whoever asks and on whatever route."""
-        return self._cached(kind, raw, project)
+        return self._cached(kind, raw, project)[0]
 
     def h(self, kind: Kind, raw: str, project: str) -> bytes:
         """The 16 bytes that address the record of `raw`."""
-        message = self._head + lp(project, kind.value, raw)
-        return hmac.digest(self._identity[self._current].prf, message, "sha256")[:H_BYTES]
+        return self._cached(kind, raw, project)[1]
 
     def inert(self, kind: Kind | None, raw: str) -> OpaqueId:
         """An ID that stands for `raw` and never opens, for a place where the service is not known to write one."""
@@ -124,7 +125,7 @@ class TenantForm:
 
     def is_inert(self, parsed: Parsed) -> bool:
         """Whether this tenant was given it as an inert ID. False for every other tenant's, inert or not."""
-        if parsed.epoch not in self._identity:
+        if parsed.epoch not in self._inert:
             return False
         header = bytes([parsed.epoch << 4 | parsed.tag_version])
         r, check = parsed.h[:8], parsed.h[8:]
@@ -134,11 +135,12 @@ class TenantForm:
         """Whether it is of the living epoch. Another epoch's ID must not be looked up: its identity key was retired."""
         return parsed.epoch == self._current
 
-    def _mint(self, kind: Kind, raw: str, project: str) -> OpaqueId:
-        return self._form.mint(prefix_of(kind, raw), self._current, self.h(kind, raw, project))
+    def _mint(self, kind: Kind, raw: str, project: str) -> tuple[OpaqueId, bytes]:
+        h = self._prf.digest(self._head + lp(project, kind.value, raw))[:H_BYTES]
+        return self._form.mint(prefix_of(kind, raw), self._current, h), h
 
     def _keyed(self, epoch: int, *parts: bytes | str) -> bytes:
-        return hmac.digest(self._identity[epoch].inert, lp(*parts), "sha256")[:8]
+        return self._inert[epoch].digest(lp(*parts))[:8]
 
 
 def prefix_of(kind: Kind | None, raw: str) -> str:

@@ -106,6 +106,11 @@ class StorageKeys:
 
     rec: bytes = field(repr=False)
     cap: bytes = field(repr=False)
+    box: AESGCMSIV = field(init=False, repr=False, compare=False)
+    """`rec`, ready for use: making it costs what using it costs."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "box", AESGCMSIV(self.rec))
 
     @classmethod
     def derive(cls, key: bytes) -> StorageKeys:

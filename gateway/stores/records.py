@@ -19,7 +19,6 @@ from enum import Enum
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
 
 from gateway.ids.encoding import lp
 from gateway.ids.form import H_BYTES
@@ -124,7 +123,7 @@ def open_record(keys: Versions[StorageKeys], key_name: bytes, data: bytes) -> Ro
             return None
         head = _CLEAR.size + (H_BYTES if root_code != _ROOT else 0)
         clear, nonce, sealed = data[:head], data[head : head + NONCE_BYTES], data[head + NONCE_BYTES :]
-        fields = AESGCMSIV(key.rec).decrypt(nonce, sealed, lp(key_name, clear))
+        fields = key.box.decrypt(nonce, sealed, lp(key_name, clear))
         return _root(fields) if root_code == _ROOT else _child(fields, KIND_OF_CODE[root_code], clear[_CLEAR.size :])
     except (InvalidTag, ValueError, KeyError, struct.error):
         return None
@@ -135,7 +134,7 @@ def _seal(
 ) -> bytes:
     clear = _CLEAR.pack(VERSION, keys.current, root_code) + root_h
     padded = fields + bytes(-len(fields) % _BLOCK)
-    return clear + nonce + AESGCMSIV(keys.newest.rec).encrypt(nonce, padded, lp(key_name, clear))
+    return clear + nonce + keys.newest.box.encrypt(nonce, padded, lp(key_name, clear))
 
 
 def _root(fields: bytes) -> Root:
