@@ -99,7 +99,15 @@ _TOOLS: Final[dict[str, Obj]] = {
     "function": Obj({"name": USER, "description": USER, "parameters": USER, "output_schema": USER}),
     "custom": Obj({"name": USER, "description": USER, "format": USER}),
     "file_search": Obj({"vector_store_ids": Each(Id(Kind.VECTOR_STORE, Role.REF)), "filters": USER}),
-    "web_search": Obj({"user_location": USER, "filters": USER}),
+    **{
+        dated: Obj({"user_location": USER, "filters": USER})
+        for dated in (
+            "web_search",
+            "web_search_2025_08_26",
+            "web_search_preview",
+            "web_search_preview_2025_03_11",
+        )
+    },
     "mcp": Obj(
         {
             "tunnel_id": Id(Kind.TUNNEL, Role.REF),
@@ -128,6 +136,8 @@ _TOOLS: Final[dict[str, Obj]] = {
         }
     ),
     "tool_search": Obj({"description": USER, "parameters": USER}),
+    **{bare: Obj({}) for bare in ("computer", "computer_use_preview", "local_shell", "apply_patch")},
+    "programmatic_tool_calling": Obj({}),
 }
 
 _NESTED_TOOL: Final = Typed(_TOOLS, other=Obj({}))

@@ -89,6 +89,16 @@ _STATE: Final = _event(response=RESPONSE)
 _ITEM: Final = _event(item=ITEM)
 _PART: Final = _event(part=CONTENT)
 
+_STEPS: Final = {
+    "web_search_call": ("searching",),
+    "file_search_call": ("searching",),
+    "code_interpreter_call": ("interpreting",),
+    "image_generation_call": ("generating",),
+    "mcp_call": ("failed",),
+    "mcp_list_tools": ("failed",),
+}
+"""What a call of the service's own tools goes through; these events hold nothing but the item's ID."""
+
 EVENT: Final = Typed(
     {
         **{
@@ -126,7 +136,15 @@ EVENT: Final = Typed(
         "response.apply_patch_call_operation_diff.delta": _event(delta=SPEECH),
         "response.apply_patch_call_operation_diff.done": _event(diff=SPEECH),
         "response.audio.delta": _event(delta=MEDIA),
+        "response.audio.done": _event(),
         "response.image_generation_call.partial_image": _event(partial_image_b64=MEDIA),
+        "response.compaction.compacting": _event(),
+        **{
+            f"response.{call}.{step}": _event()
+            for call, steps in _STEPS.items()
+            for step in ("in_progress", *steps, "completed")
+        },
+        "error": _event(),
     },
     other=_event(),
 )
