@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from gateway.ids.form import TAIL_CHARS
 from gateway.ids.kinds import PREFIXES
 
 
@@ -39,6 +40,7 @@ _SUSPECT: Final = re.compile(rb"[_-](?:[0-9A-Za-z]{20,64}|" + _UUID + rb")(?![0-
 _BEFORE: Final = re.compile(rb"[0-9A-Za-z_-]*\Z")
 _PREFIXES: Final = frozenset(prefix.encode() for prefix in PREFIXES)
 _LONGEST_PREFIX: Final = max(map(len, _PREFIXES))
+_OUR_TAIL: Final = 1 + TAIL_CHARS
 _ESCAPE: Final = re.compile(rb"\\u00[2-7]|\\/")
 _DIGIT: Final = re.compile(rb"[0-9]")
 _LINES: Final = re.compile(rb"\r\n|\r|\n")
@@ -92,7 +94,7 @@ _BY_TYPE: Final = {
 def scan(
     data: bytes,
     *,
-    issued: Container[str],
+    issued: Collection[str],
     touched: Iterable[bytes],
     verify: Callable[[str], bool],
     quoted: Container[str] = frozenset(),
@@ -106,8 +108,12 @@ def scan(
     for raw in known:
         if raw in data:
             return Finding(Found.TOUCHED, _prefix_of(raw))
-    escaped = _ESCAPE.search(data) is not None
-    if not escaped and not any(True for _ in _suspects(data, issued, verify, quoted)):
+    # A tail that is one of ours is ours with whatever stands before it: the service cannot have made it up.
+    tails = set(_SUSPECT.findall(data))
+    if tails:
+        tails.difference_update([text[-_OUR_TAIL:].encode() for text in issued])
+    suspicious = tails and any(True for _ in _suspects(data, issued, verify, quoted))
+    if not suspicious and not _ESCAPE.search(data):
         return None
     return _read(data, _Reader([raw.decode() for raw in known], issued, verify, quoted))
 

@@ -15,7 +15,7 @@ from gateway.errors import Problem, Reason
 from gateway.rewrite.id_table import SHORTEST, IdTable
 from gateway.rewrite.outbound import decide, realign
 from gateway.rewrite.sift import sift
-from gateway.rewrite.speech import Utterance
+from gateway.rewrite.speech import Openings, Utterance
 from gateway.rewrite.splice import Edit, hides, parse, splice
 from gateway.surfaces.spec import UNKNOWN, Id, Media, Obj, Plain, Spec, Speech, Typed, User
 
@@ -51,9 +51,11 @@ class EventTranslator:
     def __init__(self, spec: Spec, table: IdTable) -> None:
         self._spec = spec
         self._table = table
+        self.openings = Openings(table)
         self._plain = _plain_types(spec)
         self._utterances: dict[Place, Utterance] = {}
-        self._holding: dict[Place, Utterance] = {}
+        self.holding: dict[Place, Utterance] = {}
+        """The texts of which some is held back."""
 
     def hear_plain(self, data: bytes, event: Any) -> str | None:
         """The text that leaves of a plain delta: one whose bytes hold nothing to look at but its item's ID, which is
@@ -74,14 +76,27 @@ class EventTranslator:
             return None
         if len(padding) >= SHORTEST and self._table.spans(padding):
             return None
-        place = (event["type"], item, event.get("output_index"), event.get("content_index"), event.get("summary_index"))
         try:
-            utterance = self._utterances.get(place)
-        except TypeError:  # an index that is no scalar
+            return self._hear(_place(event["type"], event), event)
+        except Problem:  # an index that is no scalar: refused where every event is read
             return None
-        if utterance is None:
-            utterance = self._utterances[place] = Utterance()
-        return self._hear(place, utterance, event)
+
+    def lane(self, data: bytes) -> tuple[Place, Utterance] | None:
+        """The text that the delta in `data` belongs to, if the delta may be heard without reading more of it than its
+        text: of a type that the table knows, and of an item whose ID is touched."""
+        event = parse(data)
+        if event["type"] not in self._plain or event["item_id"] not in self._table.everywhere:
+            return None
+        place = _place(event["type"], event)
+        return place, self._utterances.setdefault(place, Utterance())
+
+    def hold(self, place: Place, utterance: Utterance, event: dict[str, Any]) -> None:
+        """Remember, or forget, that some of the text is held back since `event`."""
+        if utterance.held:
+            utterance.last = event
+            self.holding[place] = utterance
+        elif self.holding:
+            self.holding.pop(place, None)
 
     def translate(self, data: bytes, event: Any = None, *, name: str = "", heard: str | None = None) -> Translated:
         """Any event. `event`: `data` parsed, if it was; `name`: what the frame calls it; `heard`: what `hear_plain`
@@ -100,8 +115,7 @@ class EventTranslator:
             findings.errors.append(event)
         edits = decide(findings, self._table)
         if heard is None and self._speaks(kind, event):
-            place = _place(kind, event)
-            heard = self._hear(place, self._utterances.setdefault(place, Utterance()), event)
+            heard = self._hear(_place(kind, event), event)
         if heard is not None and heard != event["delta"]:
             edits.append(Edit(event, "delta", event["delta"], heard))
             if event.get("logprobs"):
@@ -109,25 +123,24 @@ class EventTranslator:
         if kind.endswith(_ANNOTATION):
             edits += realign(event.get("annotation"), self._shifts(event))
         terminal = kind in TERMINAL or name in TERMINAL
-        before = self.release() if terminal else self._release_for(kind, event) if self._holding else ()
+        before = self.release() if terminal else self._release_for(kind, event) if self.holding else ()
         return Translated(splice(data, event, edits, self._table), before, terminal)
 
     def release(self) -> tuple[tuple[str, bytes], ...]:
         """Everything that is still held back, as events: for the end of the stream."""
-        return tuple(self._released(place) for place in list(self._holding))
+        return tuple(self._released(place) for place in list(self.holding))
 
     def _speaks(self, kind: str, event: dict[str, Any]) -> bool:
         if not kind.endswith(_DELTA) or type(event.get("delta")) is not str:
             return False
         return not isinstance(_spec_of(self._spec, kind, "delta"), Media | Plain)
 
-    def _hear(self, place: Place, utterance: Utterance, event: dict[str, Any]) -> str:
-        heard = utterance.hear(event["delta"], self._table)
-        if utterance.held:
-            utterance.last = event
-            self._holding[place] = utterance
-        elif self._holding:
-            self._holding.pop(place, None)
+    def _hear(self, place: Place, event: dict[str, Any]) -> str:
+        utterance = self._utterances.get(place)
+        if utterance is None:
+            utterance = self._utterances[place] = Utterance()
+        heard = utterance.hear(event["delta"], self.openings)
+        self.hold(place, utterance, event)
         return heard
 
     def _release_for(self, kind: str, event: dict[str, Any]) -> tuple[tuple[str, bytes], ...]:
@@ -141,7 +154,7 @@ class EventTranslator:
         index = event.get("output_index")
         due = [
             place
-            for place in self._holding
+            for place in self.holding
             if (
                 place[1] == item
                 if item is not None and place[1] is not None
@@ -151,7 +164,7 @@ class EventTranslator:
         return tuple(self._released(place) for place in due)
 
     def _released(self, place: Place) -> tuple[str, bytes]:
-        utterance = self._holding.pop(place)
+        utterance = self.holding.pop(place)
         event = {name: value for name, value in utterance.last.items() if name != "obfuscation"}
         event["delta"] = utterance.release(self._table)
         if "logprobs" in event:

@@ -7,12 +7,11 @@ it), *referenced* (written in its normal form, without a record) or made *inert*
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, insort
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from gateway.errors import quotable
+from gateway.ids.form import MAX_CHARS, TAIL_CHARS
 from gateway.ids.shape import find_raw
 from gateway.names import Kind
 
@@ -22,7 +21,7 @@ guards nothing by being secret, and is replaced only where it is the whole value
 
 # Nothing that JSON escapes or that has a meaning outside JSON strings, and a letter that no number has: so a run of
 # these characters can stand only inside a string, and bytes may be replaced without parsing.
-_SEARCHABLE: Final = re.compile(r"(?=.*[A-DF-Za-df-z_])[A-Za-z0-9._~=+/@|:-]{16,512}")
+_SEARCHABLE: Final = re.compile(r"(?=[0-9eE.+-]*[^0-9eE.+-])[A-Za-z0-9._~=+/@|:-]{16,512}")
 
 
 class Minter(Protocol):
@@ -44,8 +43,7 @@ class Minter(Protocol):
         """What the client wrote for this hashed token, if this request sent it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Minted:
+class Minted(NamedTuple):
     """A record to write before the answer leaves."""
 
     kind: Kind
@@ -54,8 +52,7 @@ class Minted:
     """The raw ID of the object that it stands in, or of the container named beside it; empty at the top."""
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
+class Touched(NamedTuple):
     """A raw ID that may stand nowhere in the answer, and what stands there instead."""
 
     raw: str
@@ -77,9 +74,6 @@ class IdTable:
         """Every opaque ID of this answer."""
         self.raws: tuple[bytes, ...] = ()
         """All touched IDs, for the egress scan; another tuple once there is one more."""
-        self.firsts: dict[str, int] = {}
-        """The first characters of all touched IDs, and how many characters those and their replacements begin with alike
-        at least (the `rs_` of both): these tell nothing."""
         self._sent = dict(sent or {})
         self._said = {text: text for text in self._sent.values()} | self._sent
         self._minted: set[str] = set()
@@ -87,7 +81,6 @@ class IdTable:
         self.everywhere: dict[str, Touched] = {}
         """What is replaced wherever it stands, so that its places need no edit of their own; by raw ID."""
         self._touched: list[Touched] = []
-        self._spelled: list[str] = []
         self._stale = False
         for raw, text in self._sent.items():
             self._decide(raw, text)
@@ -131,7 +124,7 @@ class IdTable:
 
     def quote(self, text: str) -> str:
         """What an error message may say for what the upstream said: the client's own words, else nothing."""
-        said = self._said.get(text, "") or (text if text in self.issued or self.minter.verify(text) else "")
+        said = self._said.get(text, "") or (text if text in self.issued or self._is_ours(text) else "")
         return quotable(said)
 
     def say(self, *texts: str) -> None:
@@ -155,9 +148,8 @@ class IdTable:
 
     def replace(self, data: bytes) -> bytes:
         """`data` with every touched ID replaced. JSON may be given, unless it spells an ID with escapes."""
-        for one in self.touched:
-            if one.raw_bytes in data:
-                data = data.replace(one.raw_bytes, one.text_bytes)
+        for _, _, raw, text in self.touched:
+            data = data.replace(raw, text)
         return data
 
     def spans(self, text: str) -> list[tuple[int, int, str]]:
@@ -174,53 +166,25 @@ class IdTable:
                 start = text.find(one.raw, start + 1)
         return sorted(found)
 
-    def open_end(self, text: str) -> tuple[int, int]:
-        """Where in `text` the ID that it may break off in begins, and up to where it may leave all the same.
-
-        Both are `len(text)` if it ends in no beginning of a touched ID. What an ID and its replacement begin with alike
-        may leave; so ordinary words that end like `msg_` begins are never held.
-        """
-        size = len(text)
-        if self.firsts.keys().isdisjoint(text):
-            return size, size
-        longest = len(self.touched[0].raw) if self._touched else 0
-        for start in range(max(0, size - longest + 1), size):
-            if text[start] in self.firsts and self._begins(text[start:]):
-                return start, min(size, start + self.firsts[text[start]])
-        return size, size
-
-    def _begins(self, head: str) -> bool:
-        """Whether a touched ID begins with `head` and goes on after it."""
-        spelled = self._spelled
-        at = bisect_left(spelled, head)
-        if at < len(spelled) and spelled[at] == head:
-            at += 1
-        return at < len(spelled) and spelled[at].startswith(head)
-
     def _known(self, raw: str) -> str | None:
         """What was decided on `raw`; itself if it is an opaque ID of ours already."""
         text = self.texts.get(raw)
-        if text is None and (raw in self.issued or self.minter.verify(raw)):
+        if text is None and (raw in self.issued or self._is_ours(raw)):
             self.issued.add(raw)
             return raw
         return text
+
+    def _is_ours(self, text: str) -> bool:
+        """An opaque ID, told by its form before its tag is computed."""
+        return TAIL_CHARS < len(text) <= MAX_CHARS and text[-TAIL_CHARS - 1] in "_-" and self.minter.verify(text)
 
     def _decide(self, raw: str, text: str) -> str:
         self.texts[raw] = text
         self.issued.add(text)
         if raw != text and _SEARCHABLE.fullmatch(raw):
             one = Touched(raw, text, raw.encode(), text.encode())
-            insort(self._spelled, raw)
             self._touched.append(one)
             self.everywhere[raw] = one
             self._stale = True
-            shared = _shared_head(raw, text)
-            self.firsts[raw[0]] = min(self.firsts.get(raw[0], shared), shared)
             self.raws = (*self.raws, one.raw_bytes)
         return text
-
-
-def _shared_head(one: str, other: str) -> int:
-    """How many characters both begin with."""
-    size = min(len(one), len(other))
-    return next((at for at in range(size) if one[at] != other[at]), size)

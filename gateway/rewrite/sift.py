@@ -36,6 +36,7 @@ TOKENS: Final = frozenset({"call_id", "caller_id", "stream_id", "event_id", "cus
 """Keys of values that look like IDs and address nothing: they pass wherever they stand."""
 
 _SHORTEST_SHAPE: Final = 20
+_SCALARS: Final = frozenset({int, float, bool, type(None)})
 _BESIDE: Final = {
     Kind.CONTAINER_FILE: Kind.CONTAINER,
     Kind.UPLOAD_PART: Kind.UPLOAD,
@@ -210,7 +211,9 @@ def _object(spec: Obj) -> Visit:
                 parent = value[own] or parent
         for name, member in value.items():
             of = fields.get(name, rest)
-            if of is not None:
+            if of is None or (type(member) in _SCALARS and (of is not rest or len(name) < _SHORTEST_SHAPE)):
+                continue
+            if of is not _exempt or type(member) is not str:
                 of(findings, value, name, member, parent)
         if said and (value.get("annotations") or value.get("logprobs")):
             findings.parts.append((value, said))
@@ -243,7 +246,7 @@ def _unknown(findings: Findings, holder: Holder, key: Key, value: Any, parent: s
 def _unknown_member(findings: Findings, holder: Holder, key: Key, value: Any, parent: str) -> None:
     if len(key) >= _SHORTEST_SHAPE:  # type: ignore[arg-type]  # a member's key is a string
         findings.labels.append(key)  # type: ignore[arg-type]
-    if value is not None and type(value) is not int and type(value) is not bool:
+    if type(value) not in _SCALARS:
         _loose(findings, holder, key, value, key)  # type: ignore[arg-type]
 
 

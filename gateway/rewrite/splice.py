@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -28,8 +27,7 @@ _UNIT: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """One value to write in place of another, whole."""
 
     holder: Holder
@@ -83,7 +81,7 @@ def splice(body: bytes, document: Any, edits: list[Edit], table: IdTable) -> byt
 
 def hides(body: bytes) -> bool:
     """Whether an escape may spell a character of an ID, so that bytes do not show what is said."""
-    return (b"\\u00" in body or b"\\/" in body) and _HIDING.search(body) is not None
+    return b"\\" in body and _HIDING.search(body) is not None
 
 
 def _keys_are_unique(body: bytes, document: Any) -> bool:

@@ -13,8 +13,9 @@ from typing import Any, Final
 import orjson
 
 from gateway.errors import Problem, Reason
-from gateway.rewrite.events import EventTranslator
+from gateway.rewrite.events import EventTranslator, Place
 from gateway.rewrite.id_table import IdTable, Minted
+from gateway.rewrite.speech import Utterance
 from gateway.surfaces.spec import Spec
 
 MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
@@ -23,6 +24,15 @@ MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
 # The first group is atomic: the CR and the LF of one CRLF are no blank line.
 _BOUNDARY: Final = re.compile(rb"(?>\r\n|\n|\r)(?:\r\n|\n|\r)")
 _LINE: Final = re.compile(rb"([^\r\n]*)(\r\n|\n|\r|\Z)")
+# A delta as the service writes it, its keys in this order. Everything that stands in it is in the pattern, no character
+# is escaped, and the only strings that are free are the item's ID and the text.
+_PLAIN: Final = re.compile(
+    rb'(event: (response\.[a-z_.]{1,60}\.delta)\ndata: \{"type": ?"\2", ?"sequence_number": ?)[0-9]+'
+    rb'(, ?"item_id": ?"([A-Za-z0-9_-]{16,128})", ?"output_index": ?[0-9]+(?:, ?"content_index": ?[0-9]+)?'
+    rb'(?:, ?"summary_index": ?[0-9]+)?, ?"delta": ?")[^"\\]*"(?:, ?"logprobs": ?\[\])?'
+    rb'(?:, ?"obfuscation": ?"[A-Za-z0-9]{0,15}")?\}\n\n'
+)
+_PLAIN_END: Final = re.compile(rb'"(?:, ?"logprobs": ?\[\])?(?:, ?"obfuscation": ?"[A-Za-z0-9]{0,15}")?\}\n\n')
 _BOM: Final = b"\xef\xbb\xbf"
 _DONE: Final = b"[DONE]"
 
@@ -92,6 +102,17 @@ class Out:
     terminal: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """What all plain deltas of one text have in common: bytes before the sequence number, and between it and the text."""
+
+    head: bytes
+    middle: bytes
+    item: bytes
+    place: Place
+    utterance: Utterance
+
+
 class StreamTranslator:
     """One stream. `spec`: what an event's JSON holds (`gateway.surfaces.responses.EVENT`)."""
 
@@ -103,33 +124,87 @@ class StreamTranslator:
         self._touched = table.raws
         self._outs: list[Out] = []
         self._pieces: list[bytes] = []
+        self._lane: _Lane | None = None
+        self._lanes: dict[tuple[bytes, bytes], _Lane] = {}
         self._run: list[bytes] = []
-        self._run_items: set[str] = set()
+        self._run_items: set[bytes] = set()
 
     def feed(self, chunk: bytes) -> list[Out]:
         """What leaves when `chunk` comes: nothing, if no event is complete. Raises Problem(UPSTREAM_BAD_ANSWER)."""
-        hear = self._events.hear_plain
         for event in self._splitter.feed(chunk):
-            # Plain deltas are nearly all of a stream: one `event:` line or none, one `data:` line, LF.
-            start = event.find(b"\n") + 1 if event.startswith(b"event: ") else 0
-            end = len(event) - 2
-            if event.startswith(b"data: {", start) and event.find(b"\n", start) == end and b"\r" not in event:
-                data = event[start + 6 : end]
-                parsed = _loaded(data)
-                heard = hear(data, parsed)
-                if (
-                    heard is not None
-                    and heard == parsed["delta"]
-                    and (not start or event[7 : start - 1] == parsed["type"].encode())
-                ):
-                    self._run.append(event)
-                    self._run_items.add(parsed["item_id"])
-                    self._first = False
-                    continue
-                self._translate(event, parsed, heard)
-            else:
-                self._translate(event)
+            lane = self._lane
+            if lane is None or not event.startswith(lane.head):
+                lane = self._change_lane(event)
+            if lane is None or not self._pass_plain(event, lane):
+                self._read(event)
         return self._drain()
+
+    def _change_lane(self, event: bytes) -> _Lane | None:
+        """The lane of `event`, if it is a plain delta, for what follows."""
+        plain = _PLAIN.fullmatch(event)
+        if plain is None:
+            return None
+        head, _, middle, item = plain.groups()
+        lane = self._lanes.get((head, middle))
+        if lane is None:
+            found = self._events.lane(event[event.index(b"{") :])
+            if found is None:
+                return None
+            lane = self._lanes[head, middle] = _Lane(head, middle, item, *found)
+        self._lane = lane
+        return lane
+
+    def _pass_plain(self, event: bytes, lane: _Lane) -> bool:
+        """Nearly all of a stream: an event that differs from the one before in its number, its text and its padding."""
+        number = len(lane.head)
+        middle = event.find(b",", number)
+        if not event.startswith(lane.middle, middle):
+            other = self._change_lane(event)
+            return other is not None and other is not lane and self._pass_plain(event, other)
+        start = middle + len(lane.middle)
+        end = event.find(b'"', start)
+        try:
+            text = event[start:end].decode()
+        except UnicodeDecodeError:
+            return False
+        # Not printable: a line end inside the event, or what JSON must escape.
+        if "\\" in text or not (
+            text.isprintable() and event[number:middle].isdigit() and _PLAIN_END.fullmatch(event, end)
+        ):
+            return False
+        utterance = lane.utterance
+        heard = utterance.hear(text, self._events.openings)
+        if heard != text or len(utterance.open) > utterance.free or self._events.holding:
+            parsed = orjson.loads(event[event.index(b"{") :])
+            self._events.hold(lane.place, utterance, parsed)
+            if heard != text:
+                self._translate(event, parsed, heard)
+                return True
+        self._first = False
+        self._run.append(event)
+        self._run_items.add(lane.item)
+        return True
+
+    def _read(self, event: bytes) -> None:
+        """Any event. A delta in an unusual order or with escapes is still no more than a text and an ID."""
+        start = event.find(b"\n") + 1 if event.startswith(b"event: ") else 0
+        end = len(event) - 2
+        if not event.startswith(b"data: {", start) or event.find(b"\n", start) != end or b"\r" in event:
+            self._translate(event)
+            return
+        data = event[start + 6 : end]
+        parsed = _loaded(data)
+        heard = self._events.hear_plain(data, parsed)
+        if (
+            heard is not None
+            and heard == parsed["delta"]
+            and (not start or event[7 : start - 1] == parsed["type"].encode())
+        ):
+            self._first = False
+            self._run.append(event)
+            self._run_items.add(parsed["item_id"].encode())
+        else:
+            self._translate(event, parsed, heard)
 
     def end(self) -> list[Out]:
         """The upstream closed: what was held back leaves; an event that is not complete does not (WHATWG 9.2.6)."""
@@ -186,7 +261,7 @@ class StreamTranslator:
         if self._run:
             data = b"".join(self._run)
             for item in self._run_items:
-                one = self._table.everywhere[item]
+                one = self._table.everywhere[item.decode()]
                 data = data.replace(one.raw_bytes, one.text_bytes)
             self._pieces.append(data)
             self._run = []

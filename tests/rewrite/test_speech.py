@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gateway.names import Kind
 from gateway.rewrite.id_table import IdTable
-from gateway.rewrite.speech import Utterance
+from gateway.rewrite.speech import Openings, Utterance
 from tests.rewrite.answers import raw
 from tests.rewrite.keys import ALICE
 
@@ -30,10 +30,11 @@ def test_pieces_give_what_the_whole_gives(parts: list[str], cuts: list[int]) -> 
     text = "".join(parts)
     cuts = sorted(min(cut, len(text)) for cut in cuts)
     known, utterance = table(), Utterance()
+    openings = Openings(known)
     whole = Utterance()
-    heard = [utterance.hear(text[i:j], known) for i, j in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    heard = [utterance.hear(text[i:j], openings) for i, j in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     told = "".join(heard) + utterance.release(known)
-    assert told == whole.hear(text, known) + whole.release(known)
+    assert told == whole.hear(text, openings) + whole.release(known)
     assert utterance.shifts == whole.shifts
     assert utterance.read == len(text)
     assert not any(id_ in told for id_ in (BARE, *IDS[:4]))
@@ -42,31 +43,35 @@ def test_pieces_give_what_the_whole_gives(parts: list[str], cuts: list[int]) -> 
 @given(st.lists(fragments, max_size=6))
 def test_at_most_the_beginning_of_one_id_is_held_and_only_at_the_end(parts: list[str]) -> None:
     known, utterance = table(), Utterance()
+    openings = Openings(known)
     for part in parts:
-        utterance.hear(part, known)
+        utterance.hear(part, openings)
         assert utterance.held == "" or any(id_.startswith(utterance.open) for id_ in IDS)
         assert not any(utterance.open == id_ for id_ in IDS[:5])
 
 
 def test_nothing_is_held_of_ordinary_words() -> None:
     known, utterance = table(), Utterance()
+    openings = Openings(known)
     for word in ("from", " msg", "_", " are", " res", "t", "r"):
-        assert utterance.hear(word, known) == word
+        assert utterance.hear(word, openings) == word
         assert utterance.held == ""
 
 
 def test_the_part_that_an_id_shares_with_its_replacement_leaves_at_once() -> None:
     known, utterance = table(), Utterance()
+    openings = Openings(known)
     one = raw("resp_", 2)
-    assert utterance.hear(one[:20], known) == "res"
+    assert utterance.hear(one[:20], openings) == "res"
     assert utterance.held == one[3:20]
-    assert utterance.hear(one[20:] + "!", known) == SENT[one].removeprefix("res") + "!"
+    assert utterance.hear(one[20:] + "!", openings) == SENT[one].removeprefix("res") + "!"
     assert utterance.shifts == [(len(one), len(SENT[one]) - len(one))]
 
 
 def test_an_id_that_becomes_known_in_the_middle_of_itself_repeats_nothing() -> None:
     known, utterance = IdTable(ALICE), Utterance()
+    openings = Openings(known)
     one = raw("resp_", 1)
-    told = utterance.hear(one[:20], known)
+    told = utterance.hear(one[:20], openings)
     known.mint(Kind.RESPONSE, one, "")
-    assert told + utterance.hear(one[20:], known) + utterance.release(known) == one
+    assert told + utterance.hear(one[20:], openings) + utterance.release(known) == one

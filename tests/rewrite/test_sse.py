@@ -213,7 +213,7 @@ def test_texts_arrive_whole_with_every_touched_id_replaced(stream: bytes) -> Non
         assert heard == spoke
 
 
-@given(streams())
+@given(streams(tuple(SPOKEN)))
 def test_translating_a_stream_again_changes_nothing_and_mints_nothing(stream: bytes) -> None:
     once, table = sent(stream), IdTable(ALICE)
     assert sent(once, table=table) == once
@@ -263,6 +263,21 @@ def test_a_delta_that_is_not_plain_hides_nothing(odd: bytes) -> None:
         assert id_ not in json.dumps(values(written))
 
 
+def test_plain_deltas_of_several_texts_are_told_apart() -> None:
+    other = {"item_id": OTHER, "output_index": 1}
+    item = event("response.output_item.added", output_index=1, item={"id": OTHER, "type": "function_call"})
+    argued = [
+        event("response.function_call_arguments.delta", sequence_number=n, **other, delta=text, obfuscation="x")
+        for n, text in enumerate(["{}", "re", RESP[2:30], RESP[30:]])
+    ]
+    written = sent(
+        CREATED, ADDED, item, delta("a"), argued[0], delta("b re"), argued[1], argued[2], delta("c"), argued[3]
+    )
+    heard = [(value["item_id"], value["delta"]) for value in values(written) if "delta" in value]
+    assert "".join(text for id_, text in heard if id_ == OPAQUE_MSG) == "ab rec"
+    assert "".join(text for id_, text in heard if id_ == ALICE.opaque(Kind.ITEM, OTHER)) == "{}" + OPAQUE_RESP
+
+
 def test_a_delta_that_gives_a_key_twice_ends_the_stream() -> None:
     twice = PLAIN.replace(b'"delta"', b'"item_id": "%s", "delta"' % MSG.encode()).replace(
         MSG.encode(), VICTIM.encode(), 1
@@ -272,7 +287,10 @@ def test_a_delta_that_gives_a_key_twice_ends_the_stream() -> None:
 
 
 @pytest.mark.parametrize("bad", [b'data: {"a":\n\n', b'data: {"a":1}{}\n\n', b'data: {"output_index": NaN}\n\n',
-                                 delta("x").replace(b'"output_index": 0', b'"output_index": {}')])  # fmt: skip
+                                 delta("x").replace(b'"output_index": 0', b'"output_index": {}'),
+                                 delta("x") + delta("x").replace(b'"x"', b'"\t"'),
+                                 delta("x") + delta("x").replace(b'"x"', b'"\xff"'),
+                                 delta("x") + delta("x").replace(b": 2", b": ")])  # fmt: skip
 def test_an_event_that_cannot_be_read_ends_the_stream(bad: bytes) -> None:
     with pytest.raises(Problem) as caught:
         sent(CREATED, ADDED, bad)
