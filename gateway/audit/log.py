@@ -285,16 +285,23 @@ class AuditLog:
     async def send_sums(self, now_s: float | None = None) -> None:
         """Appends the sums of the seconds that are over; what cannot be appended now is kept for the next time."""
         now = self._clock() if now_s is None else now_s
-        sums, self._unsent = [*self._unsent, *self._floods.ended(now)], []
-        for flood in sums:
+        self._unsent += self._floods.ended(now)
+        for _ in range(len(self._unsent)):
+            # Taken out before the wait: a call on its way is carried out even if the wait is cancelled.
+            flood = self._unsent.pop(0)
             try:
                 await self.begin(flood.tenant, _summed(flood, int(now * 1e6)))
             except Problem:
                 self._unsent.append(flood)
-        strangers, self._strangers = self._strangers, {}
-        for reason, (count, networks) in sorted(strangers.items()):
-            line = {"ts": int(now * 1e6), "reason": reason, "count": count, "networks": [*networks][:SHOWN]}
-            line["networks_count"] = len(networks)
+        for reason in sorted(self._strangers):
+            count, networks = self._strangers.pop(reason)
+            line = {
+                "ts": int(now * 1e6),
+                "reason": reason,
+                "count": count,
+                "networks": [*networks][:SHOWN],
+                "networks_count": len(networks),
+            }
             try:
                 await self._store.append_operator_event(orjson.dumps(line, option=orjson.OPT_SORT_KEYS))
             except StoreError:
@@ -340,8 +347,8 @@ class AuditLog:
         while True:
             try:
                 await work()
-            except StoreError as error:
-                logger.warning("audit_upkeep_failed", extra={"work": work.__name__, "reason": str(error)})
+            except Exception:  # the work must go on whatever one round of it met
+                logger.exception("audit_upkeep_failed", extra={"work": work.__name__})
             await asyncio.sleep(pause_s)
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import fakeredis
 from redis.exceptions import RedisError
 
-from gateway.stores.contract import EventsLost, StoreError, StoreUnavailable, WriterRefused
-from gateway.stores.wire import Argument, Reply
-
-_SCRIPT_ERRORS: Final[dict[str, type[StoreError]]] = {"WRITER": WriterRefused, "LOST": EventsLost}
+from gateway.stores.wire import Argument, Reply, refusal
 
 
 class FakeLink:
@@ -47,8 +44,7 @@ class FakeLink:
             reply = self._execute(*arguments)
             future.set_result(reply if parse is None else parse(reply))
         except RedisError as error:
-            code = str(error).partition(" ")[0]
-            future.set_exception(_SCRIPT_ERRORS.get(code, StoreUnavailable)(f"Redis refused a call: {code}"))
+            future.set_exception(refusal(str(error).partition(" ")[0]))
         return future
 
     async def aclose(self) -> None:

@@ -9,19 +9,22 @@ through. What is sent twice is the same bytes, so every command given to this mo
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from gateway.stores.address import Address, Topology
-from gateway.stores.contract import EventsLost, StoreError, StoreMisconfigured, StoreUnavailable, WriterRefused
+from gateway.stores.contract import StoreMisconfigured, StoreUnavailable
 from gateway.stores.durability import Waiter
 from gateway.stores.node import LinkSettings, Node, State
 from gateway.stores.server import Level
 from gateway.stores.topology import ask_sentinels, read_slots
-from gateway.stores.wire import Argument, Call, Reply, Wire
+from gateway.stores.wire import Argument, Call, Reply, Wire, refusal
 from gateway.tasks import Tasks
+
+logger = logging.getLogger(__name__)
 
 TICK_S: Final = 0.05
 REFRESH_S: Final = 0.5
@@ -34,7 +37,6 @@ _NOT_LOCAL: Final = "non local key"
 """A script reached for a key of a slot that is being moved; it had written nothing."""
 _INSIDE: Final = re.compile(r": -([A-Z]+) ")
 """The code of an error that a command of a script met, as Redis 6.2 words it."""
-_SCRIPT_ERRORS: Final[dict[str, type[StoreError]]] = {"WRITER": WriterRefused, "LOST": EventsLost}
 
 
 class AnyLink(Protocol):
@@ -187,7 +189,7 @@ class Link:
             self._take_back(wire, call)
             wire.abort()
         else:
-            call.fail(_SCRIPT_ERRORS.get(code, StoreUnavailable)(f"Redis refused a call: {code}"))
+            call.fail(refusal(code))
             if call.lane is not None:
                 self._through(call)
 
@@ -364,7 +366,8 @@ class Link:
             self._stale.clear()
             try:
                 await self._refresh()
-            except StoreUnavailable:
+            except Exception as failure:  # whatever a server answers, the next may answer better
+                logger.warning("store_slots_unknown", extra={"reason": str(failure)})
                 self._stale.set()
             await asyncio.sleep(REFRESH_S / 5)
 

@@ -82,7 +82,7 @@ class Node:
                 try:
                     async with asyncio.timeout(self._settings.connect_timeout_s):
                         wire = await self._connect()
-                except (OSError, TimeoutError, Refused, StoreError) as failure:
+                except Exception as failure:  # whatever a server says, it is tried again
                     self._down(failure)
                     pause = min(LONGEST_PAUSE_S, max(FIRST_PAUSE_S, pause * 2))
                     await asyncio.sleep(pause * (0.75 + random.random() / 2))  # noqa: S311 - spreads reconnects

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, cast
 import hiredis
 
 from gateway.stores.address import Address
-from gateway.stores.contract import StoreUnavailable
+from gateway.stores.contract import EventsLost, StoreError, StoreUnavailable, WriterRefused
 
 Reply = Any
 """What a command answers in RESP2: bytes, int, None, or a list of these."""
@@ -23,6 +23,14 @@ Argument = bytes | str | int
 
 INTERNAL: Final = -1
 """Slot of calls that belong to a connection; they die with it."""
+
+
+_SCRIPT_ERRORS: Final[dict[str, type[StoreError]]] = {"WRITER": WriterRefused, "LOST": EventsLost}
+
+
+def refusal(code: str) -> StoreError:
+    """What an error reply with this code means to the caller."""
+    return _SCRIPT_ERRORS.get(code, StoreUnavailable)(f"Redis refused a call: {code}")
 
 
 class Refused(Exception):
