@@ -34,4 +34,4 @@ class Tasks:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            logger.error("background_task_failed", exc_info=error, extra={"task": task.get_name()})
+            logger.error("task.failed", exc_info=error, extra={"fields": {"task": task.get_name()}})

@@ -208,7 +208,7 @@ class AuditLog:
             if lane.confirmed:
                 lane.ended = Ended(writer.id, lane.confirmed)
             lane.writer = None
-            logger.warning("audit_writer_ended", extra={"writer": writer.id, "confirmed": lane.confirmed})
+            logger.warning("audit.writer_ended", extra={"fields": {"writer": writer.id, "confirmed": lane.confirmed}})
         elif error is None and inner.result().seq == 0:
             # Erased or unknown: nothing was appended, so there is no chain to go on with.
             lane.writer, lane.ended = None, None
@@ -249,9 +249,9 @@ class AuditLog:
             if isinstance(error, NotDurable) and late is not None:
                 late(told, error.seq)
             elif isinstance(error, WriterRefused):
-                logger.warning("audit_entry_refused", extra={"writer": entry.writer, "wseq": entry.wseq})
+                logger.warning("audit.entry_refused", extra={"fields": {"writer": entry.writer, "wseq": entry.wseq}})
             elif not isinstance(error, StoreError):
-                logger.error("store_call_failed", exc_info=error)
+                logger.error("store.call_failed", exc_info=error)
             _expire(outer, reason)
 
         inner.add_done_callback(answered)
@@ -341,14 +341,14 @@ class AuditLog:
             await self.sweep(tenant)
         except StoreError as error:
             # Another tenant's server may well answer.
-            logger.warning("audit_sweep_failed", extra={"tenant": tenant, "reason": str(error)})
+            logger.warning("audit.sweep_failed", extra={"fields": {"tenant": tenant, "reason": str(error)}})
 
     async def _every(self, pause_s: float, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
                 await work()
             except Exception:  # the work must go on whatever one round of it met
-                logger.exception("audit_upkeep_failed", extra={"work": work.__name__})
+                logger.exception("audit.upkeep_failed", extra={"fields": {"work": work.__name__}})
             await asyncio.sleep(pause_s)
 
 

@@ -367,7 +367,7 @@ class Link:
             try:
                 await self._refresh()
             except Exception as failure:  # whatever a server answers, the next may answer better
-                logger.warning("store_slots_unknown", extra={"reason": str(failure)})
+                logger.warning("store.slots_unknown", extra={"fields": {"reason": str(failure)}})
                 self._stale.set()
             await asyncio.sleep(REFRESH_S / 5)
 

@@ -153,7 +153,7 @@ class Node:
             raise StoreUnavailable(f"Redis at {address} is a replica")
         if self.facts is None:
             for remark in remarks(server):
-                logger.warning("store_remark", extra={"server": str(address), "remark": remark})
+                logger.warning("store.remark", extra={"fields": {"server": str(address), "remark": remark}})
         self.facts = server
         wire.run_id = server.run_id.encode()
 
@@ -161,7 +161,7 @@ class Node:
         reason = str(failure) or type(failure).__name__
         known = failure if isinstance(failure, StoreError) else StoreUnavailable(f"Redis is out of reach: {reason}")
         if self.state is not State.DOWN:
-            logger.warning("store_out_of_reach", extra={"reason": str(known)})
+            logger.warning("store.out_of_reach", extra={"fields": {"reason": str(known)}})
         self.state, self.error = State.DOWN, known
 
 
