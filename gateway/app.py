@@ -131,9 +131,7 @@ async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
         drain = Drain()
         shared.log.start()
         shared.tasks.spawn("salvage", salvage.sweep_forever())
-        app = GatewayApp(
-            pipeline, Health(lambda: answers(shared.store), drain), limits, drain, cors, metrics, shared.tasks
-        )
+        app = GatewayApp(pipeline, Health(lambda: answers(shared.store), drain), limits, drain, cors, metrics)
         yield Gateway(app, metrics_app(metrics), limits, drain, shared)
 
 

@@ -7,6 +7,7 @@ what belongs to another tenant cannot even be asked for.
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
@@ -22,6 +23,8 @@ from gateway.stores.claims import claimed_by, own_key, seal_tenant
 from gateway.stores.contract import Found, Lookup, Mode, Write
 from gateway.stores.keyring import Deployment, Unlocked
 from gateway.stores.records import Child, RecordState, Root, open_record, record_key, seal_child, seal_root
+
+LOG = logging.getLogger(__name__)
 
 _NOBODY = Owner("coatcheck", "nobody")
 
@@ -94,21 +97,29 @@ class Mapper:
     def to_raw(self, lookup: Lookup, found: Found) -> Opened | None:
         """The record that was looked up, or None where this tenant has none.
 
-        A miss costs what a hit costs: two decryptions, so that time does not tell a stranger's ID from a lost one.
+        A miss costs as many decryptions as a hit of its kind, so that time does not tell a stranger's ID from a lost one.
         """
         name = record_key(self.tenant, lookup.kind, lookup.h)
         record = open_record(self.keys.storage, name, found.record or self._decoy)
-        if isinstance(record, Child):
-            root_name = record_key(self.tenant, record.root_kind, record.root_h)
-            root = open_record(self.keys.storage, root_name, found.root or self._decoy)
-            if not isinstance(root, Root) or root.kind is not record.root_kind:
-                return None
-            gone = RecordState.DELETED in (record.state, root.state)
-            return Opened(record.raw, lookup.h, root, record.root_h, gone) if record.kind is lookup.kind else None
-        open_record(self.keys.storage, name, self._decoy)
-        if record is None or record.kind is not lookup.kind:
-            return None
-        return Opened(record.raw, lookup.h, record, lookup.h, record.state is RecordState.DELETED)
+        if not is_child(lookup.kind):
+            if not isinstance(record, Root) or record.kind is not lookup.kind:
+                return self._missing(found.record)
+            return Opened(record.raw, lookup.h, record, lookup.h, record.state is RecordState.DELETED)
+        if not isinstance(record, Child) or record.kind is not lookup.kind:
+            open_record(self.keys.storage, name, self._decoy)
+            return self._missing(found.record)
+        root_name = record_key(self.tenant, record.root_kind, record.root_h)
+        root = open_record(self.keys.storage, root_name, found.root or self._decoy)
+        if not isinstance(root, Root) or root.kind is not record.root_kind:
+            return self._missing(found.root)
+        gone = RecordState.DELETED in (record.state, root.state)
+        return Opened(record.raw, lookup.h, root, record.root_h, gone)
+
+    def _missing(self, stored: bytes | None) -> Opened | None:
+        """None. An absent record is nothing to tell; one that does not open was not written by a gateway."""
+        if stored is not None:
+            LOG.critical("record.unreadable", extra={"fields": {"tenant": self.tenant}})
+        return None
 
     @cached_property
     def _decoy(self) -> bytes:

@@ -93,5 +93,5 @@ class Mailbox:
 def error_event(problem: Problem) -> bytes:
     """The last event of a stream that failed under way (Responses API, `error` event)."""
     message, _, param, code = error_fields(problem)
-    content = {"type": "error", "code": code, "message": message, "param": param}
+    content = {"type": "error", "sequence_number": 0, "code": code, "message": message, "param": param}
     return b"event: error\ndata: " + orjson.dumps(content) + b"\n\n"

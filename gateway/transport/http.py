@@ -15,9 +15,9 @@ from gateway.errors import Problem
 from gateway.pipeline.exchange import Answer
 from gateway.pipeline.request import Pipeline
 from gateway.surfaces.route import Body, Route
-from gateway.tasks import Tasks
 from gateway.telemetry import Metrics
 from gateway.transport.bodies import read_json
+from gateway.transport.client import CLIENT, Client
 from gateway.transport.cors import Cors
 from gateway.transport.drain import Drain, draining_event
 from gateway.transport.guard import HEAD, HEALTH_PATHS, App, Head, Receive, Scope, Send, refuse
@@ -34,7 +34,6 @@ class GatewayApp:
     drain: Drain
     cors: Cors
     metrics: Metrics
-    tasks: Tasks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         head: Head = scope[HEAD]
@@ -46,13 +45,13 @@ class GatewayApp:
             await send({"type": "http.response.start", "status": 204, "headers": list(preflight)})
             await send({"type": "http.response.body"})
             return
-        exchange = _Exchange(self, head, receive, send)
+        exchange = _Exchange(self, head, scope[CLIENT], receive, send)
         try:
             async with self.drain.work():
                 await exchange.run()
         except Problem as problem:  # the process ends
             if exchange.started:
-                await send({"type": "http.response.body", "body": draining_event(), "more_body": False})
+                await send({"type": "http.response.body", "body": draining_event(0), "more_body": False})
             else:
                 await refuse(problem, head.request_id, scope, send)
 
@@ -60,15 +59,14 @@ class GatewayApp:
 class _Exchange:
     """One request and its answer on the wire."""
 
-    __slots__ = ("_app", "_head", "_left", "_receive", "_send", "_watcher", "started")
+    __slots__ = ("_app", "_client", "_head", "_receive", "_send", "started")
 
-    def __init__(self, app: GatewayApp, head: Head, receive: Receive, send: Send) -> None:
+    def __init__(self, app: GatewayApp, head: Head, client: Client, receive: Receive, send: Send) -> None:
         self._app = app
         self._head = head
+        self._client = client
         self._receive = receive
         self._send = send
-        self._left = False
-        self._watcher: asyncio.Task[None] | None = None
         self.started = False
         """The answer's head is on the wire."""
 
@@ -79,11 +77,10 @@ class _Exchange:
             await self._write(answer)
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if not self._left or task is None or task.uncancel():
+            if not self._client.left or task is None or task.uncancel():
                 raise
         finally:
-            if self._watcher is not None:
-                self._watcher.cancel()
+            self._client.on_leave(None)
 
     async def _read_body(self, route: Route) -> Any:
         """The body, whole; from its end on the client's leaving is watched for."""
@@ -94,14 +91,8 @@ class _Exchange:
             body = await read_json(self._receive, self._head, self._app.limits, allow_empty=allow_empty)
         task = asyncio.current_task()
         if task is not None:
-            self._watcher = self._app.tasks.spawn("watch client", self._watch(task))
+            self._client.on_leave(task.cancel)
         return body
-
-    async def _watch(self, task: asyncio.Task[Any]) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self._left = True
-        task.cancel()
 
     async def _write(self, answer: Answer) -> None:
         headers = [*answer.headers, *self._app.cors.answer_headers(self._head)]

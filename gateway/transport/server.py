@@ -18,6 +18,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from gateway.errors import Problem, Reason, render
+from gateway.transport.client import CLIENT, Client
 from gateway.transport.drain import Drain
 from gateway.transport.guard import App, Guard, Headers, check_headers, check_target, new_request_id
 from gateway.transport.limits import Limits
@@ -68,6 +69,7 @@ class StrictProtocol(HttpToolsProtocol):
         self._linger_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._closing: ClosingTransport | None = None
+        self._client = Client()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -81,6 +83,7 @@ class StrictProtocol(HttpToolsProtocol):
                 timer.cancel()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
+        self._client.leave()
 
     def data_received(self, data: bytes) -> None:
         if self._deaf:
@@ -145,6 +148,8 @@ class StrictProtocol(HttpToolsProtocol):
             except Problem as problem:
                 raise self._stop(problem) from None
         super().on_headers_complete()
+        self._client = Client()
+        cast(dict[str, Any], self.scope)[CLIENT] = self._client
         if not self._is_websocket():
             self._in_body = True
             self.cycle.transport = cast(asyncio.Transport, self._closing)
