@@ -207,6 +207,8 @@ class _Walker:
         for name, member in value.items():
             of = fields.get(name, rest)
             place = f"{param}.{name}" if param else name
+            if isinstance(of, Unknown) and is_raw_shape(name):
+                raise Problem(Reason.RAW_ID_OUT_OF_PLACE, quoted=name, param=param)
             if isinstance(of, Id) and of.role is Role.OWN and isinstance(member, str):
                 self.reference(of, member, place, value, name, required=not whole)
             else:
@@ -235,11 +237,12 @@ class _Walker:
 
 
 def _strings(value: object) -> Iterator[str]:
-    """Every string value below `value`, itself included."""
+    """Every string below `value`, itself included, and every name of a member: maps can be keyed by IDs."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for member in value.values():
+        for name, member in value.items():
+            yield name
             yield from _strings(member)
     elif isinstance(value, list):
         for element in value:
