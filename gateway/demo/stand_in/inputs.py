@@ -55,7 +55,7 @@ _MADE = {
 }
 """Item type → prefix of the ID that the service gives it, where it is longer than what it accepts."""
 
-_PAYLOAD = {"reasoning": "encrypted_content", "image_generation_call": "result"}
+_PAYLOAD = {"reasoning": "encrypted_content", "compaction": "encrypted_content", "image_generation_call": "result"}
 """Items that are looked up by their ID unless they carry this field."""
 
 _TOKENS = {"prompt_cache_key": 64, "safety_identifier": 64}
