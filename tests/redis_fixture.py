@@ -110,6 +110,7 @@ class RedisServer:
                 if self.command("PING"):
                     return
             if self._process.poll() is not None or time.monotonic() > deadline:
+                self.close()
                 raise RuntimeError("the Redis server did not start")
             time.sleep(0.01)
 
