@@ -2,11 +2,14 @@
 
 The server belongs to this process: it listens on no port, its socket lies in a folder that only this user can enter, and on
 Linux it ends with us even if we are killed. Where no redis-server is on PATH, fakeredis in this process takes its place.
+
+A link in the data folder leads to the socket while the server runs, so that an operator's command reaches a gateway's store.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import fcntl
 import logging
@@ -29,6 +32,9 @@ logger = logging.getLogger(__name__)
 
 START_TIMEOUT_S: Final = 10.0
 STOP_TIMEOUT_S: Final = 5.0
+JOIN_TIMEOUT_S: Final = 2.0
+_SOCKET: Final = "socket"
+"""The link's name. Only a gateway leaves one: the server of a command goes before others are done with it."""
 _PR_SET_PDEATHSIG: Final = 1
 # Loaded here: between fork and exec nothing may be loaded.
 _LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -47,12 +53,18 @@ class EmbeddedStore(RedisStore):
         await _stop(self._process, self._socket_folder)
 
 
-async def open_embedded(data_folder: Path, binary: str | None = None) -> RedisStore:
+async def open_embedded(data_folder: Path, binary: str | None = None, *, joins: bool = False) -> RedisStore:
     """A store whose data lie in `data_folder` (made if absent), or in memory where there is no redis-server.
 
-    `binary`: the server's path, else it is sought on PATH; empty for fakeredis. Raises StoreError.
+    `binary`: the server's path, else it is sought on PATH; empty for fakeredis. `joins`, for what only passes by: another
+    process's server is used where one runs in the folder, and memory is refused, as nothing would be left of the work.
+    Raises StoreError.
     """
     found = _on_path() if binary is None else binary
+    if not found and joins:
+        raise StoreMisconfigured(
+            "there is no redis-server on PATH, so nothing would be kept; install one, or give a REDIS_URL"
+        )
     if not found:
         logger.warning(
             "No redis-server was found: all is kept in memory, and nothing survives the end of this process."
@@ -61,7 +73,10 @@ async def open_embedded(data_folder: Path, binary: str | None = None) -> RedisSt
 
     folder = data_folder / "redis"
     await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
-    lock = await _lock(folder)
+    held = await _lock(folder, joins)
+    if isinstance(held, Path):
+        return RedisStore(await Link.open(_settings(held), SCRIPTS, JOIN_TIMEOUT_S))
+    lock = held
     # Not in the data folder: the path of a unix socket may be no longer than 107 bytes.
     socket_folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="coatcheck-"))
     path = socket_folder / "s"
@@ -80,9 +95,11 @@ async def open_embedded(data_folder: Path, binary: str | None = None) -> RedisSt
         )  # fmt: skip
     finally:
         os.close(lock)
-    settings = LinkSettings(Target(Topology.SINGLE, (Address(str(path), 0),)))
     try:
-        return EmbeddedStore(await Link.open(settings, SCRIPTS, START_TIMEOUT_S), process, socket_folder)
+        link = await Link.open(_settings(path), SCRIPTS, START_TIMEOUT_S)
+        if not joins:
+            await asyncio.to_thread((folder / _SOCKET).symlink_to, path)
+        return EmbeddedStore(link, process, socket_folder)
     except BaseException:
         await _stop(process, socket_folder)
         raise
@@ -92,17 +109,30 @@ def _on_path() -> str | None:
     return shutil.which("redis-server") or shutil.which("valkey-server")
 
 
-async def _lock(folder: Path) -> int:
-    """A file descriptor that holds the folder. Raises StoreMisconfigured if a server works in it already."""
+def _settings(path: Path) -> LinkSettings:
+    return LinkSettings(Target(Topology.SINGLE, (Address(str(path), 0),)))
+
+
+async def _lock(folder: Path, joins: bool) -> int | Path:
+    """A file descriptor that holds the folder or, with `joins`, the socket of the server that works in it already.
+
+    Raises StoreMisconfigured if a server works in it that cannot be joined.
+    """
     lock = await asyncio.to_thread(os.open, folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         async with asyncio.timeout(STOP_TIMEOUT_S):
             while True:
-                try:
+                with contextlib.suppress(BlockingIOError):
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    await asyncio.to_thread((folder / _SOCKET).unlink, missing_ok=True)
                     return lock
-                except BlockingIOError:
-                    await asyncio.sleep(0.05)
+                with contextlib.suppress(OSError):
+                    if joins:
+                        # The path itself: that of a unix socket is bounded, and the link's may be longer.
+                        path = await asyncio.to_thread((folder / _SOCKET).readlink)
+                        os.close(lock)
+                        return path
+                await asyncio.sleep(0.05)
     except TimeoutError:
         os.close(lock)
         raise StoreMisconfigured(
