@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from gateway.ids.form import TAIL_CHARS
 from gateway.ids.kinds import PREFIXES
 
 
@@ -40,7 +39,7 @@ _SUSPECT: Final = re.compile(rb"[_-](?:[0-9A-Za-z]{20,64}|" + _UUID + rb")(?![0-
 _BEFORE: Final = re.compile(rb"[0-9A-Za-z_-]*\Z")
 _PREFIXES: Final = frozenset(prefix.encode() for prefix in PREFIXES)
 _LONGEST_PREFIX: Final = max(map(len, _PREFIXES))
-_OUR_TAIL: Final = 1 + TAIL_CHARS
+_SHORTEST: Final = 20 + min(map(len, PREFIXES))
 _ESCAPE: Final = re.compile(rb"\\u00[2-7]|\\/")
 _DIGIT: Final = re.compile(rb"[0-9]")
 _LINES: Final = re.compile(rb"\r\n|\r|\n")
@@ -108,11 +107,10 @@ def scan(
     for raw in known:
         if raw in data:
             return Finding(Found.TOUCHED, _prefix_of(raw))
-    # A tail that is one of ours is ours with whatever stands before it: the service cannot have made it up.
-    tails = set(_SUSPECT.findall(data))
-    if tails:
-        tails.difference_update([text[-_OUR_TAIL:].encode() for text in issued])
-    suspicious = tails and any(True for _ in _suspects(data, issued, verify, quoted))
+    # A quotation mark ends every ID, and most strings are too short, or seen before, or an ID of ours.
+    pieces = {piece for piece in data.split(b'"') if len(piece) >= _SHORTEST}
+    pieces.difference_update([text.encode() for text in issued])
+    suspicious = any(True for _ in _suspects(b'"'.join(pieces), issued, verify, quoted))
     if not suspicious and not _ESCAPE.search(data):
         return None
     return _read(data, _Reader([raw.decode() for raw in known], issued, verify, quoted))

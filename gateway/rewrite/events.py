@@ -43,6 +43,8 @@ class Translated:
     data: bytes
     before: tuple[tuple[str, bytes], ...] = ()
     terminal: bool = False
+    failed: bool = False
+    """The upstream says that it failed."""
 
 
 class EventTranslator:
@@ -124,7 +126,7 @@ class EventTranslator:
             edits += realign(event.get("annotation"), self._shifts(event))
         terminal = kind in TERMINAL or name in TERMINAL
         before = self.release() if terminal else self._release_for(kind, event) if self.holding else ()
-        return Translated(splice(data, event, edits, self._table), before, terminal)
+        return Translated(splice(data, event, edits, self._table), before, terminal, "error" in (kind, name))
 
     def release(self) -> tuple[tuple[str, bytes], ...]:
         """Everything that is still held back, as events: for the end of the stream."""

@@ -94,12 +94,14 @@ def _split(data: bytes, events: list[bytes]) -> bytes:
 @dataclass(frozen=True, slots=True)
 class Out:
     """Bytes to send, in order. `minted`: records that must be written before these bytes leave. `touched`: the raw IDs
-    that were known when they were written, for the egress scan. `terminal`: they hold the stream's last event."""
+    that were known when they were written, for the egress scan. `terminal`: they hold the stream's last event; `failed`: in it
+    the upstream says that it failed."""
 
     data: bytes
     touched: tuple[bytes, ...]
     minted: tuple[Minted, ...] = ()
     terminal: bool = False
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +174,15 @@ class StreamTranslator:
             text.isprintable() and event[number:middle].isdigit() and _PLAIN_END.fullmatch(event, end)
         ):
             return False
-        utterance = lane.utterance
-        heard = utterance.hear(text, self._events.openings)
-        if heard != text or len(utterance.open) > utterance.free or self._events.holding:
+        utterance, events = lane.utterance, self._events
+        if not utterance.open and events.openings.has_no(text):
+            utterance.read += len(text)
+            heard = text
+        else:
+            heard = utterance.hear(text, events.openings)
+        if heard != text or len(utterance.open) > utterance.free or events.holding:
             parsed = orjson.loads(event[event.index(b"{") :])
-            self._events.hold(lane.place, utterance, parsed)
+            events.hold(lane.place, utterance, parsed)
             if heard != text:
                 self._translate(event, parsed, heard)
                 return True
@@ -220,12 +226,12 @@ class StreamTranslator:
         written = [line + end for line, end in lines]
         others = list(range(len(lines)))
         before: tuple[tuple[str, bytes], ...] = ()
-        terminal = data.strip() == _DONE
+        terminal, failed = data.strip() == _DONE, False
         if terminal:
             before = self._events.release()
         elif data.lstrip()[:1] in (b"{", b"[", b'"'):
             translated = self._events.translate(data, parsed, name=name.decode("utf-8", "replace"), heard=heard)
-            before, terminal = translated.before, translated.terminal
+            before, terminal, failed = translated.before, translated.terminal, translated.failed
             # A newline stands between tokens only, so each line keeps its own; an array that was emptied leaves fewer.
             pieces = translated.data.split(b"\n")
             pieces += [b""] * (len(at) - len(pieces))
@@ -235,7 +241,7 @@ class StreamTranslator:
             others = [number for number in others if number not in at]
         for number in others:
             written[number] = self._table.scrub(lines[number][0]) + lines[number][1]
-        self._add([*(_framed(kind, json) for kind, json in before), *written], terminal=terminal)
+        self._add([*(_framed(kind, json) for kind, json in before), *written], terminal=terminal, failed=failed)
 
     def _field(self, line: bytes) -> tuple[bytes, int, bytes]:
         """Name of a line's field, where its value begins, and the value."""
@@ -245,7 +251,7 @@ class StreamTranslator:
         begin = start + len(name) + len(colon) + value.startswith(b" ")
         return name, begin, line[begin:]
 
-    def _add(self, pieces: list[bytes], *, terminal: bool = False) -> None:
+    def _add(self, pieces: list[bytes], *, terminal: bool = False, failed: bool = False) -> None:
         self._flush_run()
         minted = self._table.take_new()
         if self._touched is not self._table.raws:
@@ -253,7 +259,7 @@ class StreamTranslator:
             self._touched = self._table.raws
         if minted or terminal:
             self._close()
-            self._outs.append(Out(b"".join(pieces), self._touched, minted, terminal))
+            self._outs.append(Out(b"".join(pieces), self._touched, minted, terminal, failed))
         else:
             self._pieces += pieces
 

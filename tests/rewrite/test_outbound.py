@@ -222,6 +222,14 @@ def test_a_retrieved_object_is_minted_again_so_that_its_record_is_refreshed() ->
     assert [one.raw for one in table.new] == [RESP]
 
 
+def test_what_was_made_inert_before_stays_so_and_gets_no_record() -> None:
+    table = IdTable(ALICE)
+    inert = answered({"fresh_id": RESP}, table)["fresh_id"]
+    assert answered({"id": RESP}, table)["id"] == inert
+    assert ALICE.is_inert(inert)
+    assert not table.new
+
+
 def test_nothing_is_minted_twice() -> None:
     table = IdTable(ALICE)
     answered({"id": RESP}, table)

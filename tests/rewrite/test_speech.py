@@ -75,3 +75,14 @@ def test_an_id_that_becomes_known_in_the_middle_of_itself_repeats_nothing() -> N
     told = utterance.hear(one[:20], openings)
     known.mint(Kind.RESPONSE, one, "")
     assert told + utterance.hear(one[20:], openings) + utterance.release(known) == one
+
+
+def test_what_has_left_is_not_repeated_when_less_may_leave_than_before() -> None:
+    known, utterance = IdTable(ALICE), Utterance()
+    openings = Openings(known)
+    known.mint(Kind.RESPONSE, IDS[0], "")
+    told = utterance.hear("resp_", openings)
+    known.mint(Kind.ITEM, IDS[2], "")
+    for piece in (IDS[0][5:9], IDS[0][9:12], "x"):
+        told += utterance.hear(piece, openings)
+    assert told == IDS[0][:12] + "x"
