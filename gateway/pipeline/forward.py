@@ -33,8 +33,9 @@ def target(route: Route, segments: Mapping[str, str], query: list[tuple[str, str
             parts.append(quote(unquote(segments[name]), safe=":@"))
     pairs = []
     for name, value in query:
-        is_id = isinstance(route.query[name.removesuffix("[]")], Id)
-        pairs.append(f"{quote_plus(name, safe='[]')}={quote_plus(raws[name] if is_id else value)}")
+        plain = name.removesuffix("[]")
+        is_id = isinstance(route.query[plain], Id)
+        pairs.append(f"{quote_plus(name, safe='[]')}={quote_plus(raws[plain] if is_id else value)}")
     return ("/".join(parts) + ("?" + "&".join(pairs) if pairs else "")).encode()
 
 

@@ -46,7 +46,7 @@ class Idempotency:
         """None where no key was sent; the slot that this request now holds; or the opaque ID of what the same request made
         before. Raises Problem: under way, another body, or nothing left to fetch."""
         sent = exchange.head.by_name.get(b"idempotency-key")
-        if sent is None or not exchange.known_route.idempotent:
+        if not sent or not exchange.known_route.idempotent:
             return None
         secret = exchange.known_mapper.keys.identity.newest.token
         content = orjson.dumps(exchange.body, option=orjson.OPT_SORT_KEYS)

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -189,7 +190,12 @@ class Pipeline:
         except BaseException:
             await asyncio.shield(self.recorder.tasks.spawn("free idempotency key", self.idempotency.release(slot)))
             raise
-        await self.idempotency.fill(slot, exchange.made[0][1] if exchange.made else "")
+        try:
+            await self.idempotency.fill(slot, exchange.made[0][1] if exchange.made else "")
+        except BaseException:
+            if not isinstance(answer.body, bytes):
+                await answer.body.aclose()
+            raise
         return answer
 
     async def _repeat(self, exchange: Exchange, made: str) -> Answer:
@@ -201,10 +207,15 @@ class Pipeline:
         return await self._recorded(again, self._fetch(again, exchange.known_principal))
 
     async def _fetch(self, again: Exchange, principal: Principal) -> Answer:
-        self._collect(again)
-        await self._begin(again, principal)
-        self._decide(again, principal)
-        return await self.answering.answer(again)
+        try:
+            self._collect(again)
+            await self._begin(again, principal)
+            self._decide(again, principal)
+            return await self.answering.answer(again)
+        except Problem as problem:
+            if problem.missing or (problem.relayed and problem.status == HTTPStatus.NOT_FOUND):
+                raise Problem(Reason.IDEMPOTENCY_RESULT_UNAVAILABLE) from None
+            raise
 
     # --- the refusals
 
