@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -112,7 +113,8 @@ async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
         stack.push_async_callback(jwt.aclose)
         open_intent_s = round(settings.upstream.total_timeout_s) + 60
         salvage = Salvage(provider, shared.keyring, settings.data / "spool")
-        recorder = Recorder(shared.log, shared.store, salvage, shared.tasks, metrics)
+        drain = Drain()
+        recorder = Recorder(shared.log, shared.store, salvage, shared.tasks, metrics, lambda: drain.expired)
         settler = Settler(provider, recorder, open_intent_s)
         cors = Cors.of(settings.origins)
         pipeline = Pipeline(
@@ -128,11 +130,31 @@ async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
             open_intent_s=open_intent_s,
         )
         limits = settings.transport
-        drain = Drain()
         shared.log.start()
         shared.tasks.spawn("salvage", salvage.sweep_forever())
         app = GatewayApp(pipeline, Health(lambda: answers(shared.store), drain), limits, drain, cors, metrics)
         yield Gateway(app, metrics_app(metrics), limits, drain, shared)
+
+
+def bound(host: str, port: int, setting: str) -> socket.socket:
+    """A socket that does not listen yet, so that an address that is taken is found before anything is opened.
+
+    Raises OSError, which names the address and the `setting` to change.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+        except OSError:
+            made.close()
+            raise
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise OSError(error.errno, f"{reason}; choose another with {setting}", f"{host}:{port}") from None
+    return made
 
 
 async def answers(store: Store) -> bool:

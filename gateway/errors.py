@@ -177,7 +177,10 @@ TABLE: Final[dict[Reason, Row]] = {
     Reason.UNSUPPORTED_MEDIA_TYPE: Row(
         415, "Unsupported Content-Type for this path. Use {detail}.", code="unsupported_media_type"
     ),
-    Reason.UPSTREAM_BAD_ANSWER: Row(502, "The upstream answer could not be used.", _SERVER, "upstream_bad_answer"),
+    # It may have been carried out, and nobody can name what it made.
+    Reason.UPSTREAM_BAD_ANSWER: Row(
+        502, "The upstream answer could not be used.", _SERVER, "upstream_bad_answer", retry=False
+    ),
     Reason.UPSTREAM_ERROR: Row(502, "The upstream reported an error.", _SERVER, None),
     Reason.UPSTREAM_TIMEOUT: Row(504, "The upstream did not answer in time.", _SERVER, "upstream_timeout"),
     Reason.UPSTREAM_UNAVAILABLE: Row(503, "The upstream cannot be reached right now.", _SERVER, "upstream_unavailable"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Self
 
 import orjson
 
@@ -54,15 +54,22 @@ class Answering:
             if media_type == _EVENTS and exchange.known_route.streams:
                 return await self._stream(exchange, upstream, table, heritage)
             body = await upstream.read(self.provider.max_answer_bytes)
-            if body and media_type != _JSON:
+            if upstream.status != 204 and media_type != _JSON:
                 raise Problem(Reason.UPSTREAM_BAD_ANSWER)
-            content = self._translate(exchange, body, table) if body else b""
-            made = records(exchange.known_mapper, heritage, table.take_new(), exchange.now)
-            await self.recorder.finish(exchange, made, upstream.status)
+            try:
+                content = self._translate(exchange, body, table) if upstream.status != 204 else b""
+            except Problem:
+                await self.recorder.undo(exchange, self._made(exchange, heritage, table))
+                raise
+            await self.recorder.finish(exchange, self._made(exchange, heritage, table), upstream.status)
             return Answer(upstream.status, _headers(exchange, upstream, content), content, exchange.action)
         except BaseException:
             upstream.abort()
             raise
+
+    @staticmethod
+    def _made(exchange: Exchange, heritage: Heritage, table: IdTable) -> list[Record]:
+        return records(exchange.known_mapper, heritage, table.take_new(), exchange.now)
 
     def _translate(self, exchange: Exchange, body: bytes, table: IdTable) -> bytes:
         route = exchange.known_route
@@ -76,42 +83,45 @@ class Answering:
     async def _stream(self, exchange: Exchange, upstream: UpstreamAnswer, table: IdTable, heritage: Heritage) -> Answer:
         """The stream, once its first bytes may leave: what fails before that is an ordinary error answer."""
         exchange.streaming = True
-        events = self._events(exchange, upstream, table, heritage)
-        try:
-            first = await anext(events, b"")
-        except BaseException:
-            await events.aclose()
-            raise
+        sent = self._sent(exchange, upstream, table, heritage)
+        first = await anext(sent)
         headers = [
             (b"content-type", b"text/event-stream; charset=utf-8"),
             (b"cache-control", b"no-store"),
             (b"x-accel-buffering", b"no"),
             (b"x-request-id", exchange.head.request_id.encode()),
         ]
-        return Answer(200, headers, self._sent(exchange, first, events, table, heritage), exchange.action)
+        return Answer(200, headers, _Begun(first, sent), exchange.action)
 
     async def _sent(
-        self,
-        exchange: Exchange,
-        first: bytes,
-        events: AsyncGenerator[bytes, None],
-        table: IdTable,
-        heritage: Heritage,
+        self, exchange: Exchange, upstream: UpstreamAnswer, table: IdTable, heritage: Heritage
     ) -> AsyncGenerator[bytes, None]:
-        """What the client gets: the events, and after a failure under way the error as the last one."""
+        """What the client gets: the events, and after a failure under way the error as the last one. What fails before
+        the first of them is raised."""
+        events = self._events(exchange, upstream, table, heritage)
+        begun = failed = False
         try:
-            yield first
             async for data in events:
                 exchange.bytes_out += len(data)
+                begun = True
                 yield data
-        except Problem as problem:
-            yield error_event(await self.recorder.refuse(exchange, problem))
-        except UpstreamError as error:
-            yield error_event(await self.recorder.refuse(exchange, self.provider.problem(error)))
+        except Exception as error:
+            if not begun:
+                failed = True
+                raise
+            yield error_event(await self.recorder.refuse(exchange, self._problem(error)))
         finally:
             await events.aclose()
-            if await self.recorder.abandon(exchange) and exchange.job:
+            if not failed and await self.recorder.abandon(exchange):
                 self.settler.follow(exchange, heritage, table)
+
+    def _problem(self, error: Exception) -> Problem:
+        if isinstance(error, Problem):
+            return error
+        if isinstance(error, UpstreamError):
+            return self.provider.problem(error)
+        LOG.error("request.failed", exc_info=error)
+        return Problem(Reason.INTERNAL)
 
     async def _events(
         self, exchange: Exchange, upstream: UpstreamAnswer, table: IdTable, heritage: Heritage
@@ -127,15 +137,19 @@ class Answering:
                 ready: list[bytes] = []
                 for out in translator.end() if pieces is None else translator.feed(b"".join(pieces)):
                     unrecorded.add(out.minted)
-                    if unrecorded.roots or (out.terminal and not exchange.closed):
-                        if ready:
-                            yield b"".join(ready)
-                            ready = []
-                        if unrecorded.roots:
-                            await self.recorder.finish(exchange, unrecorded.take_roots(), 200, last=False)
-                        if out.terminal:
-                            await self.recorder.finish(exchange, unrecorded.take_children(), 200)
-                    ready.append(_let_go(exchange, out.data, table))
+                    ends = out.terminal and not exchange.closed
+                    if ready and (unrecorded.roots or ends):
+                        yield b"".join(ready)
+                        ready = []
+                    data = await self._let_go_or_undo(exchange, out.data, table, unrecorded)
+                    if unrecorded.roots:
+                        made = unrecorded.take_roots()
+                        exchange.job = exchange.job or _job(heritage, made)
+                        await self.recorder.finish(exchange, made, 200, last=False)
+                    if ends:
+                        failure = Problem(Reason.UPSTREAM_ERROR) if out.failed else None
+                        await self.recorder.finish(exchange, unrecorded.take_children(), 200, failure=failure)
+                    ready.append(data)
                 if ready:
                     yield b"".join(ready)
                 if pieces is None:
@@ -145,6 +159,33 @@ class Answering:
         finally:
             mailbox.close()
             exchange.unrecorded = unrecorded.take_children()
+
+    async def _let_go_or_undo(self, exchange: Exchange, data: bytes, table: IdTable, unrecorded: _Unrecorded) -> bytes:
+        try:
+            return _let_go(exchange, data, table)
+        except Problem:
+            await self.recorder.undo(exchange, unrecorded.take_roots())
+            raise
+
+
+@dataclass(slots=True, eq=False)
+class _Begun:
+    """A stream whose first bytes are here. Closing it ends the stream also where nobody has read of it."""
+
+    first: bytes
+    rest: AsyncGenerator[bytes, None]
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if first := self.first:
+            self.first = b""
+            return first
+        return await anext(self.rest)
+
+    async def aclose(self) -> None:
+        await self.rest.aclose()
 
 
 @dataclass(slots=True, eq=False)
@@ -199,6 +240,12 @@ def heritage_of(exchange: Exchange) -> Heritage:
         stored=conversation is not None or body.get("store") is not False,
         background=body.get("background") is True,
     )
+
+
+def _job(heritage: Heritage, made: list[Record]) -> str:
+    """The raw ID of the background response that a stream has just shown, or nothing."""
+    responses = (record.raw for record in made if record.write.kind is Kind.RESPONSE)
+    return next(responses, "") if heritage.background and heritage.creates is Kind.RESPONSE else ""
 
 
 def table_of(exchange: Exchange, heritage: Heritage) -> IdTable:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from gateway.authz import Resource
 from gateway.errors import Problem, Reason
@@ -35,13 +35,21 @@ class Head(Protocol):
     def client(self) -> str: ...
 
 
+class Stream(Protocol):
+    """The bytes of a streamed answer, piece by piece."""
+
+    def __aiter__(self) -> Self: ...
+    async def __anext__(self) -> bytes: ...
+    async def aclose(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the transport sends. A stream's iterator must be closed (`aclose`) wherever it is left early."""
+    """What the transport sends. A stream must be closed (`aclose`) wherever it is left early."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
-    body: bytes | AsyncGenerator[bytes, None]
+    body: bytes | Stream
     action: str
     """The route's action, or `unknown`: for metrics."""
 
@@ -81,6 +89,8 @@ class Exchange:
     """The raw ID of a background response that runs on when its client leaves."""
     closed: bool = False
     """Its outcome is in the log."""
+    left: bool = False
+    """Its client has gone, and what it left was seen to."""
     upstream_called: bool = False
     streaming: bool = False
     bytes_out: int = 0

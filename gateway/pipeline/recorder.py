@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from gateway.audit.event import Event
 from gateway.audit.log import AuditLog
@@ -21,6 +22,9 @@ from gateway.telemetry import Metrics
 
 LOG = logging.getLogger(__name__)
 
+_CLAIM_LIMIT_S: Final = 0.5
+"""As long as the log may take to confirm what goes with the claim."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
@@ -29,42 +33,95 @@ class Recorder:
     salvage: Salvage
     tasks: Tasks
     metrics: Metrics
+    ending: Callable[[], bool] = lambda: False
+    """Whether the process is ending what is open: then it is not the client that leaves."""
 
-    async def finish(self, exchange: Exchange, made: Sequence[Record], status: int, *, last: bool = True) -> None:
-        """Writes what the answer made, what it deleted, and its outcome; beside it the claims of new roots.
+    async def finish(
+        self,
+        exchange: Exchange,
+        made: Sequence[Record],
+        status: int,
+        *,
+        last: bool = True,
+        failure: Problem | None = None,
+    ) -> None:
+        """Writes what the answer made, what it deleted, and its outcome (`failure`: the upstream's own, told in a stream);
+        beside it the claims of new roots.
 
         Raises Problem where any of it failed: what then exists upstream without a record is undone, and what was just
-        recorded though another tenant holds it is buried.
+        recorded though another tenant holds it is buried. All of that also where the client leaves meanwhile.
         """
         exchange.made += ((record.write.kind, record.opaque) for record in made if record.write.mode is Mode.CREATE)
-        event = evidence.outcome(exchange, status) if last else evidence.accepted(exchange, status)
-        mapper = exchange.known_mapper
+        if failure is not None:
+            event = evidence.failure(exchange, failure)
+        else:
+            event = evidence.outcome(exchange, status) if last else evidence.accepted(exchange, status)
         writes = [record.write for record in made]
         if last and (deleted := exchange.deleted) is not None:
-            writes.append(mapper.write_tombstone(deleted))
+            writes.append(exchange.known_mapper.write_tombstone(deleted))
+        # `finish` is on the wire before the claims are asked for: both travel together.
+        appended = self.log.finish(
+            exchange.known_mapper.tenant, (event,), begun=exchange.begun, writes=tuple(writes), closes=last
+        )
+        appended.add_done_callback(_seen)
         try:
-            # `finish` is on the wire before the claims are asked for: both travel together.
-            appended = self.log.finish(mapper.tenant, (event,), begun=exchange.begun, writes=tuple(writes), closes=last)
-            appended.add_done_callback(_seen)
-            lost = await self._claim(mapper, made)
-            finished = _taken(await appended, writes)
+            await self._complete(exchange, event, made, writes, appended, last=last)
+        except asyncio.CancelledError:
+            rest = self._complete_unheard(exchange, event, made, writes, appended, last=last)
+            await asyncio.shield(self.tasks.spawn("record abandoned answer", rest))
+            raise
+        if last:
+            self.metrics.decision("error" if failure else "allow", failure.reason.value if failure else "")
+
+    async def _complete(
+        self,
+        exchange: Exchange,
+        event: Event,
+        made: Sequence[Record],
+        writes: Sequence[Write],
+        appended: asyncio.Future[Finished],
+        *,
+        last: bool,
+    ) -> None:
+        try:
+            lost = await self._claim(exchange.known_mapper, made)
+            finished = _taken(await asyncio.shield(appended), writes)
             if any(conflict is not None for conflict in finished.conflicts):
                 await self._append(exchange, event, _seen_again(exchange, made, finished), closes=last)
         except Problem as problem:
-            for record in made:
-                # What met another's record is another's object: it is not ours to delete.
-                if record.write.mode is Mode.CREATE and problem.reason is not Reason.MAPPING_CONFLICT:
-                    await self.salvage.undo(mapper.tenant, record.write, record.raw)
+            # What met another's record is another's object: it is not ours to delete.
+            if problem.reason is not Reason.MAPPING_CONFLICT:
+                await self.undo(exchange, made)
             raise
         exchange.closed = exchange.closed or last
-        if last:
-            self.metrics.decision("allow", "")
         if lost:
             LOG.critical("mapping.claimed_by_another_tenant", extra={"fields": {"kind": lost[0].write.kind.value}})
-            buried = [mapper.bury(record.write, record.raw) for record in lost]
+            buried = [exchange.known_mapper.bury(record.write, record.raw) for record in lost]
             await self._append(exchange, evidence.failure(exchange, _conflict()), buried, closes=True)
             exchange.closed = True
             raise _conflict()
+
+    async def _complete_unheard(
+        self,
+        exchange: Exchange,
+        event: Event,
+        made: Sequence[Record],
+        writes: Sequence[Write],
+        appended: asyncio.Future[Finished],
+        *,
+        last: bool,
+    ) -> None:
+        """`_complete`, once nobody waits for it."""
+        try:
+            await self._complete(exchange, event, made, writes, appended, last=last)
+        except Problem as problem:
+            LOG.warning("answer.not_recorded", extra={"fields": {"reason": problem.reason.value}})
+
+    async def undo(self, exchange: Exchange, made: Sequence[Record]) -> None:
+        """Deletes upstream what an answer made that is withheld and has no record."""
+        for record in made:
+            if record.write.mode is Mode.CREATE:
+                await self.salvage.undo(exchange.known_mapper.tenant, record.write, record.raw)
 
     async def refuse(self, exchange: Exchange, problem: Problem) -> Problem:
         """Records a refusal or failure: as the outcome of the intent, as an event of its own, or, where no tenant is
@@ -94,18 +151,18 @@ class Recorder:
         return problem
 
     async def abandon(self, exchange: Exchange) -> bool:
-        """The client left. What it left is recorded and, unless its job runs on upstream, closed in the log; also while
-        everything around is being cancelled. True where a job runs on."""
-        if exchange.closed or exchange.begun is None:
+        """The client left, or was left. What remains is recorded and, unless its job runs on upstream, closed in the log;
+        also while everything around is being cancelled. True where a job runs on."""
+        if exchange.closed or exchange.left or exchange.begun is None:
             return False
+        exchange.left = True
         await asyncio.shield(self.tasks.spawn("close abandoned request", self._leave(exchange)))
         return bool(exchange.job)
 
     async def _leave(self, exchange: Exchange) -> None:
         exchange.closed = not exchange.job
-        event = (
-            evidence.detached(exchange) if exchange.job else evidence.failure(exchange, Problem(Reason.CLIENT_CLOSED))
-        )
+        left = Problem(Reason.SERVER_DRAINING if self.ending() else Reason.CLIENT_CLOSED)
+        event = evidence.detached(exchange) if exchange.job else evidence.failure(exchange, left)
         try:
             writes = [record.write for record in exchange.unrecorded]
             await self._append(exchange, event, writes, closes=exchange.closed)
@@ -125,8 +182,9 @@ class Recorder:
             if (claim := record.claim) is None:
                 continue
             try:
-                winner = await self.store.claim(claim.key, claim.value, claim.lifetime_s)
-            except StoreError:
+                async with asyncio.timeout(_CLAIM_LIMIT_S):
+                    winner = await self.store.claim(claim.key, claim.value, claim.lifetime_s)
+            except (StoreError, TimeoutError):
                 raise Problem(Reason.MAPPING_UNAVAILABLE) from None
             if not mapper.holds(claim, winner):
                 lost.append(record)

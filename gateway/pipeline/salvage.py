@@ -59,11 +59,11 @@ class Salvage:
         for path in await asyncio.to_thread(lambda: sorted(self.folder.glob("*.undo"))):
             try:
                 done = await self._sweep_one(path)
-            except (KeysMissing, KeyRefused, StoreError, ValueError):
+            except (KeysMissing, KeyRefused, StoreError, ValueError, OSError):
                 LOG.exception("salvage.unreadable")
                 done = False
             if done:
-                await asyncio.to_thread(path.unlink)
+                await asyncio.to_thread(path.unlink, missing_ok=True)
             else:
                 left += 1
         return left

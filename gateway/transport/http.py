@@ -50,16 +50,16 @@ class GatewayApp:
             async with self.drain.work():
                 await exchange.run()
         except Problem as problem:  # the process ends
-            if exchange.started:
+            if exchange.streaming:
                 await send({"type": "http.response.body", "body": draining_event(0), "more_body": False})
-            else:
+            elif not exchange.started:
                 await refuse(problem, head.request_id, scope, send)
 
 
 class _Exchange:
     """One request and its answer on the wire."""
 
-    __slots__ = ("_app", "_client", "_head", "_receive", "_send", "started")
+    __slots__ = ("_app", "_client", "_head", "_receive", "_send", "started", "streaming")
 
     def __init__(self, app: GatewayApp, head: Head, client: Client, receive: Receive, send: Send) -> None:
         self._app = app
@@ -69,6 +69,8 @@ class _Exchange:
         self._send = send
         self.started = False
         """The answer's head is on the wire."""
+        self.streaming = False
+        """So it is, and events follow."""
 
     async def run(self) -> None:
         try:
@@ -96,15 +98,19 @@ class _Exchange:
 
     async def _write(self, answer: Answer) -> None:
         headers = [*answer.headers, *self._app.cors.answer_headers(self._head)]
-        await self._send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        start = {"type": "http.response.start", "status": answer.status, "headers": headers}
         if isinstance(answer.body, bytes):
+            self.started = True
+            await self._send(start)
             body = b"" if self._head.method == "HEAD" else answer.body
             await self._send({"type": "http.response.body", "body": body})
             return
-        self.started = True
         self._app.metrics.stream_opened("sse")
         try:
             async with contextlib.aclosing(answer.body) as events:
+                self.started = True
+                await self._send(start)
+                self.streaming = True
                 async for data in events:
                     await self._send({"type": "http.response.body", "body": data, "more_body": True})
         finally:
