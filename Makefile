@@ -7,7 +7,7 @@ JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-main test-clients check format lock bench setup clean
+.PHONY: help run test test-main test-clients check format lock bench bench-setup setup clean
 
 BIN := .venv/bin
 # An environment is made without pip and filled by the calling Python's, so that Debian's bare python3 does too.
@@ -44,6 +44,8 @@ format: .venv/.dev ## Format the code and mend what ruff can mend
 
 bench: .venv/.dev ## Measure the gateway beside its peers (ARGS goes to tests.bench)
 	$(BIN)/python -m tests.bench $(ARGS)
+
+bench-setup: .venv-bench/.done ## Install LiteLLM, which `make bench` measures too where it is there
 
 setup: .venv/.dev .venv-clients/.done ## Set up both environments and do no more
 
