@@ -10,6 +10,8 @@ from gateway.names import Kind, Owner, Visibility
 from gateway.rewrite.id_table import Minted
 from gateway.stores.contract import Mode, Write
 
+_KEPT_BY_STORE = frozenset({Kind.RESPONSE, Kind.ITEM})
+
 
 @dataclass(frozen=True, slots=True)
 class Heritage:
@@ -38,11 +40,9 @@ class Record:
 
 
 def records(mapper: Mapper, heritage: Heritage, minted: Iterable[Minted], now: int) -> list[Record]:
-    """Records for what an answer minted, roots before children. What the service does not keep (`store: false`) gets
-    none: it can't be named again, neither here nor there."""
-    if not heritage.stored:
-        return []
-    minted = list(minted)
+    """Records for what an answer minted, roots before children. What the service does not keep (`store: false`), the
+    response and its items, gets none: it can't be named again, neither here nor there. Files and containers live on."""
+    minted = [one for one in minted if heritage.stored or one.kind not in _KEPT_BY_STORE]
     made: list[Record] = []
     response = heritage.response
     for one in minted:

@@ -165,7 +165,7 @@ class _Walker:
 
     def walk(self, spec: Spec, value: object, param: str, container: Container | None, key: str | int) -> None:  # noqa: PLR0912
         if value is None or isinstance(value, bool | int | float):
-            if isinstance(spec, Id) and value is not None:
+            if value is not None and isinstance(spec.text if isinstance(spec, Either) else spec, Id):
                 raise Problem(Reason.BAD_PARAMETER, "an ID must be a string", param=param)
             return
         match spec:
@@ -207,7 +207,7 @@ class _Walker:
         for name, member in value.items():
             of = fields.get(name, rest)
             place = f"{param}.{name}" if param else name
-            if isinstance(of, Unknown) and is_raw_shape(name):
+            if isinstance(of, Unknown) and self._is_raw(name):
                 raise Problem(Reason.RAW_ID_OUT_OF_PLACE, quoted=name, param=param)
             if isinstance(of, Id) and of.role is Role.OWN and isinstance(member, str):
                 self.reference(of, member, place, value, name, required=not whole)
@@ -216,8 +216,12 @@ class _Walker:
 
     def _unknown(self, value: object, param: str) -> None:
         for text in _strings(value):
-            if is_raw_shape(text):
+            if self._is_raw(text):
                 raise Problem(Reason.RAW_ID_OUT_OF_PLACE, quoted=text, param=param)
+
+    def _is_raw(self, text: str) -> bool:
+        """An ID that this deployment wrote names nothing upstream: what an answer's new field held may be replayed."""
+        return is_raw_shape(text) and self.verify(text) is None
 
     def _quotations(self, value: object, container: Container | None, key: str | int) -> None:
         if isinstance(value, str):
