@@ -3,6 +3,7 @@ never signed costs no look-up at all."""
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 import time
@@ -92,14 +93,14 @@ def test_every_id_that_passes_its_tag_and_does_not_open_costs_redis_the_same_com
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_every_id_that_passes_its_tag_and_does_not_open_has_answers_of_one_size(town: Town, place: Place) -> None:
-    stats, sizes, segments = _Stats(town.house), {}, {}
-    for why, (own, text) in misses(town, place.kind).items():
-        before = stats.sent()
-        sizes[why] = len(place.name(own, text).body)
-        segments[why] = (stats.sent() - before) // SEGMENT_BYTES
+    sizes, segments = {}, {}
+    with contextlib.closing(_Stats(town.house)) as stats:
+        for why, (own, text) in misses(town, place.kind).items():
+            before = stats.sent()
+            sizes[why] = len(place.name(own, text).body)
+            segments[why] = (stats.sent() - before) // SEGMENT_BYTES
     assert len(set(sizes.values())) == 1, sizes
     assert set(segments.values()) == {0}, segments
-    stats.close()
 
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
