@@ -318,6 +318,16 @@ def test_an_event_that_mints_stands_alone_and_says_what() -> None:
     assert outs[3].data.count(b"\n\n") == 2
 
 
+def test_bytes_leave_with_the_ids_that_were_touched_when_they_were_written() -> None:
+    reference = event("brand.new", item_id=MSG, thing_id=FILE)
+    first, created, added, middle, last = fed([delta(FILE, item="x") + CREATED + ADDED + delta(FILE) + reference])
+    assert first.touched == ()
+    assert created.touched == (RESP.encode(),)
+    assert added.touched == middle.touched == (RESP.encode(), MSG.encode())
+    assert FILE.encode() in middle.data
+    assert last.touched == (RESP.encode(), MSG.encode(), FILE.encode())
+
+
 @pytest.mark.parametrize(
     "last",
     [
