@@ -23,7 +23,7 @@ from gateway.admin.administration import Administration, AdminRefused
 from gateway.admin.ids import Upstream
 from gateway.admin.keys import LOCAL_ISSUER, parse_lifetime
 from gateway.admin.routes import describe_routes
-from gateway.app import UPSTREAM, Gateway, open_gateway, open_shared, project_of, redact
+from gateway.app import UPSTREAM, Gateway, bound, open_gateway, open_shared, project_of, redact
 from gateway.authn.api_key_form import KeyId
 from gateway.errors import Problem
 from gateway.ids.keys import KeyRefused
@@ -119,27 +119,6 @@ async def serve_gateway(settings: Settings, gateway: Gateway, main: socket.socke
     await serve(
         gateway.app, gateway.limits, gateway.drain, listen, beside=((gateway.metrics, Listen(sockets=(side,))),)
     )
-
-
-def bound(host: str, port: int, setting: str) -> socket.socket:
-    """A socket that does not listen yet, so that an address that is taken is found before anything is opened.
-
-    Raises OSError, which names the address and the `setting` to change.
-    """
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
-        made = socket.socket(family, kind, protocol)
-        try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(address)
-        except OSError:
-            made.close()
-            raise
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise OSError(error.errno, f"{reason}; choose another with {setting}", f"{host}:{port}") from None
-    return made
 
 
 def _stand_in(args: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from gateway.settings.keys import (
     Settings,
     TransportLimits,
 )
-from gateway.settings.load import Mistake, SettingsError, load
+from gateway.settings.load import Mistake, SettingsError, load, wants_colours
 
 __all__ = [
     "Audit",
@@ -35,4 +35,5 @@ __all__ = [
     "describe",
     "example",
     "load",
+    "wants_colours",
 ]

@@ -52,17 +52,32 @@ def load(
     file: Path | None = None,
     *,
     serves: bool = True,
+    defaults: Mapping[str, object] | None = None,
 ) -> Settings:
     """The settings. `overrides` (by `section.name`, from the command line) win over `env` (None: the process's own), which
-    wins over the file. `serves`: whether an upstream key is needed. Raises SettingsError with every mistake."""
-    return _Reading(overrides or {}, os.environ if env is None else env, file).settings(serves)
+    wins over the file, which wins over `defaults` (by `section.name`) where those are to be others than the settings' own.
+    `serves`: whether an upstream key is needed. Raises SettingsError with every mistake."""
+    return _Reading(overrides or {}, os.environ if env is None else env, file, defaults or {}).settings(serves)
+
+
+def wants_colours(env: Mapping[str, str] | None = None) -> bool:
+    """Whether the terminal's user takes coloured text (https://no-color.org). No setting of ours, but read where they are."""
+    given = os.environ if env is None else env
+    return not given.get("NO_COLOR") and given.get("TERM") != "dumb"
 
 
 class _Reading:
     """One run of `load`: collects mistakes instead of stopping at the first."""
 
-    def __init__(self, overrides: Mapping[str, object], env: Mapping[str, str], file: Path | None) -> None:
+    def __init__(
+        self,
+        overrides: Mapping[str, object],
+        env: Mapping[str, str],
+        file: Path | None,
+        defaults: Mapping[str, object],
+    ) -> None:
         self._overrides = overrides
+        self._defaults = defaults
         # A variable that is set to nothing counts as not set: that is how compose files pass on what may be missing.
         self._env = {name: value for name, value in env.items() if value}
         self._mistakes: list[Mistake] = []
@@ -146,6 +161,8 @@ class _Reading:
                 self._mistake(place, "must be a path")
             else:
                 yield place, Path(str(found)) if row.secret else found
+        if row.dotted in self._defaults:
+            yield row.dotted, self._defaults[row.dotted]
 
     def _refuse_unknown(self) -> None:
         """A misspelt setting is a mistake, never a default."""

@@ -1,0 +1,173 @@
+"""The demo's world: provider, store, gateway, two tenants with two users each. All of it ends with the block."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import logging
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+import httpx2
+from openai import AsyncOpenAI
+
+from gateway.admin.administration import Administration
+from gateway.admin.ids import Upstream
+from gateway.admin.keys import LOCAL_ISSUER, create_key
+from gateway.admin.tenants import create_tenant, list_tenants
+from gateway.app import UPSTREAM, bound, open_gateway, project_of, redact
+from gateway.demo.stand_in.provider import Options, Provider
+from gateway.demo.stand_in.scripts import parse
+from gateway.demo.stand_in.server import Running, running
+from gateway.demo.wire import Exchange, RecordingTransport
+from gateway.ids.form import DeploymentForm
+from gateway.names import Owner, Principal, PrincipalKind, TenantId
+from gateway.pipeline.evidence import actor
+from gateway.settings import OpenAI, Redis, Settings, load
+from gateway.settings.readers import read_key, read_secret_file
+from gateway.stores.embedded import EmbeddedStore
+from gateway.telemetry import configure_logging
+from gateway.transport.server import Listen
+from gateway.transport.server import running as serving
+
+USERS: Final = (("Alice", "acme"), ("Carol", "acme"), ("Bob", "bravo"), ("Dave", "bravo"))
+SHARED_KEY: Final = "sk-stand-in-shared-key"
+PLANTS: Final = "unknown_events"
+KEY_LIFETIME_S: Final = 86_400
+KEY_FILE: Final = "demo.key"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    name: str
+    tenant_name: str
+    tenant: TenantId
+    key: str
+    pseudonym: str
+    """As the tenant's audit log calls them."""
+    client: AsyncOpenAI
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    settings: Settings
+    url: str
+    """`http://127.0.0.1:<port>/v1`"""
+    admin: Administration
+    upstream: Upstream
+    form: DeploymentForm
+    users: dict[str, User]
+    provider: Provider | None
+    """The stand-in's state; None where the real service is used, which does not show what it received."""
+    wire: list[Exchange]
+    """Every exchange of every user, in order."""
+    store: str
+    """What the store is, for people."""
+    in_memory: bool
+    log_file: Path
+    names: dict[str, str] = field(default_factory=dict)
+    """User by pseudonym."""
+
+
+@contextlib.asynccontextmanager
+async def open_stage() -> AsyncIterator[Stage]:
+    """Raises SettingsError, OSError for a port that is taken, and what `open_gateway` raises."""
+    async with contextlib.AsyncExitStack() as stack:
+        scratch = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="coatcheck-demo-")
+        stack.push_async_callback(asyncio.to_thread, scratch.cleanup)
+        settings = await asyncio.to_thread(_settings, Path(scratch.name))
+        log_file = settings.data / "demo.log"
+        log = stack.enter_context(await asyncio.to_thread(log_file.open, "a", encoding="utf-8"))
+        configure_logging(settings.log.level, redact, log)
+        stack.callback(logging.getLogger().handlers.clear)
+
+        stand_in = None
+        if settings.demo.provider == "stand-in":
+            stand_in = await stack.enter_async_context(_stand_in())
+            settings = replace(settings, openai=OpenAI(SHARED_KEY, stand_in.api_url))
+        listener = stack.enter_context(bound("127.0.0.1", settings.server.port, "COATCHECK_PORT"))
+        gateway = await stack.enter_async_context(open_gateway(settings))
+        shared = gateway.shared
+        listen = Listen(sockets=(listener,))
+        await stack.enter_async_context(serving(gateway.app, gateway.limits, gateway.drain, listen))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+
+        admin = Administration(shared.store, shared.keyring, shared.log)
+        wire: list[Exchange] = []
+        users = {name: await _user(admin, stack, name, tenant, url, wire) for name, tenant in USERS}
+        in_memory = not isinstance(shared.store, EmbeddedStore)
+        yield Stage(
+            settings=settings,
+            url=url,
+            admin=admin,
+            upstream=Upstream(UPSTREAM, project_of(settings)),
+            form=(await shared.keyring.deployment()).form,
+            users=users,
+            provider=stand_in.provider if stand_in else None,
+            wire=wire,
+            store="in memory" if in_memory else "a private redis-server",
+            in_memory=in_memory,
+            log_file=log_file,
+            names={user.pseudonym: user.name for user in users.values()},
+        )
+
+
+def _settings(scratch: Path) -> Settings:
+    """Those that are given, with a throw-away data folder and a free port where none is. The store is always the embedded
+    one: a Redis with real keys in it is no place for a demo."""
+    made = os.urandom(32)
+    settings = load(
+        defaults={"data": scratch, "root_key": base64.b64encode(made).decode(), "server.port": 0}, serves=False
+    )
+    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if settings.root_key == made:
+        settings = replace(settings, root_key=_kept_key(settings.data / KEY_FILE, made))
+    return replace(settings, redis=Redis())
+
+
+def _kept_key(path: Path, made: bytes) -> bytes:
+    """The root key of this data folder: it lasts as long as the data that it opens."""
+    with contextlib.suppress(FileExistsError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        os.write(descriptor, base64.b64encode(made) + b"\n")
+        os.close(descriptor)
+    return read_key(read_secret_file(path))
+
+
+@contextlib.asynccontextmanager
+async def _stand_in() -> AsyncIterator[Running]:
+    """The unkind stand-in, in a thread of its own: it plants raw IDs in every place of every answer."""
+    opening = running(Options(api_key=SHARED_KEY, canary=True))
+    opened = await asyncio.to_thread(opening.__enter__)
+    # The model quotes no ID: its words are the user's content, where only what a request touched is replaced.
+    opened.provider.script = parse(PLANTS)
+    try:
+        yield opened
+    finally:
+        await asyncio.to_thread(opening.__exit__, None, None, None)
+
+
+async def _user(
+    admin: Administration,
+    stack: contextlib.AsyncExitStack,
+    name: str,
+    tenant_name: str,
+    url: str,
+    wire: list[Exchange],
+) -> User:
+    """A user with a key of a day; the tenant is made where it is missing."""
+    found = [tenant.id async for tenant in list_tenants(admin) if tenant.name == tenant_name]
+    tenant = found[0] if found else await create_tenant(admin, tenant_name)
+    owner = Owner(LOCAL_ISSUER, name.lower())
+    made = await create_key(admin, tenant, owner, lifetime_s=KEY_LIFETIME_S)
+    keys = (await admin.unlock(tenant)).keys.audit
+    pseudonym = actor(keys, Principal(tenant, owner, PrincipalKind.USER, "api_key")).pseudonym
+    http = httpx2.AsyncClient(transport=RecordingTransport(name, wire), timeout=60)
+    client = AsyncOpenAI(api_key=made.key, base_url=url, max_retries=0, http_client=http)
+    stack.push_async_callback(client.close)
+    return User(name, tenant_name, tenant, made.key, pseudonym, client)
