@@ -1,0 +1,34 @@
+"""What a test knows of the gateway that runs beside it."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """`url`: the base URL for OpenAI clients. `stand_in`: the provider behind it, which remembers what it received."""
+
+    url: str
+    stand_in: str
+    keys: dict[str, str]
+
+    def ask(self, path: str, body: object = None) -> Any:
+        """The stand-in's control door: GET, or POST where there is a body."""
+        data = None if body is None else json.dumps(body).encode()
+        with urllib.request.urlopen(f"{self.stand_in}/_stand_in/{path}", data, timeout=10) as answer:  # noqa: S310
+            return json.load(answer)
+
+    def received(self) -> list[Any]:
+        """What went upstream so far, oldest first."""
+        return list(self.ask("requests"))
+
+    def check_clean(self, *shown: object) -> None:
+        """No raw ID stands in what a client was shown."""
+        text = json.dumps(shown, default=str)
+        secrets = [one["raw"] for one in self.ask("issued") if one["exposure"] == "never"]
+        assert secrets
+        assert not [raw for raw in secrets if raw in text]
