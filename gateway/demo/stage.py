@@ -84,6 +84,7 @@ async def open_stage() -> AsyncIterator[Stage]:
         log_file = settings.data / "demo.log"
         log = stack.enter_context(await asyncio.to_thread(log_file.open, "a", encoding="utf-8"))
         configure_logging(settings.log.level, redact, log)
+        logging.getLogger("httpx2").setLevel(logging.WARNING)  # the users' side, not the gateway's
         stack.callback(logging.getLogger().handlers.clear)
 
         stand_in = None
