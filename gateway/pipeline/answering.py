@@ -22,7 +22,7 @@ from gateway.pipeline.streaming import PING, Mailbox, error_event
 from gateway.rewrite import egress
 from gateway.rewrite.id_table import IdTable, Minted
 from gateway.rewrite.outbound import translate_json
-from gateway.rewrite.sse import StreamTranslator
+from gateway.rewrite.sse import Out, StreamTranslator
 from gateway.surfaces.models import FINE_TUNED
 from gateway.surfaces.spec import UNKNOWN
 from gateway.upstreams import UpstreamAnswer, UpstreamError
@@ -74,7 +74,7 @@ class Answering:
     def _translate(self, exchange: Exchange, body: bytes, table: IdTable) -> bytes:
         route = exchange.known_route
         content = translate_json(_base_models(body) if route.local else body, route.answer, table)
-        content = _let_go(exchange, content, table)
+        content = _let_go(exchange, content, table, table.raws)
         exchange.bytes_out = len(content)
         return content
 
@@ -141,7 +141,7 @@ class Answering:
                     if ready and (unrecorded.roots or ends):
                         yield b"".join(ready)
                         ready = []
-                    data = await self._let_go_or_undo(exchange, out.data, table, unrecorded)
+                    data = await self._let_go_or_undo(exchange, out, table, unrecorded)
                     if unrecorded.roots:
                         made = unrecorded.take_roots()
                         exchange.job = exchange.job or _job(heritage, made)
@@ -160,9 +160,9 @@ class Answering:
             mailbox.close()
             exchange.unrecorded = unrecorded.take_children()
 
-    async def _let_go_or_undo(self, exchange: Exchange, data: bytes, table: IdTable, unrecorded: _Unrecorded) -> bytes:
+    async def _let_go_or_undo(self, exchange: Exchange, out: Out, table: IdTable, unrecorded: _Unrecorded) -> bytes:
         try:
-            return _let_go(exchange, data, table)
+            return _let_go(exchange, out.data, table, out.touched)
         except Problem:
             await self.recorder.undo(exchange, unrecorded.take_roots())
             raise
@@ -257,7 +257,7 @@ def table_of(exchange: Exchange, heritage: Heritage) -> IdTable:
     return table
 
 
-def _let_go(exchange: Exchange, data: bytes, table: IdTable) -> bytes:
+def _let_go(exchange: Exchange, data: bytes, table: IdTable, touched: tuple[bytes, ...]) -> bytes:
     """The very bytes that leave, after a last look. Tokens that the client did not ask for read as null."""
     for token in exchange.added:
         quoted = b'"' + token.encode() + b'"'
@@ -266,7 +266,7 @@ def _let_go(exchange: Exchange, data: bytes, table: IdTable) -> bytes:
     finding = egress.scan(
         data,
         issued=table.issued,
-        touched=[one.raw_bytes for one in table.touched],
+        touched=touched,
         verify=table.minter.verify,
         quoted=exchange.opened,
     )
