@@ -17,10 +17,10 @@ from openai.types.responses import Response
 
 from gateway.demo.stand_in.items import BUILDERS
 from tests.gateway_fixture import Deployment, deployment
-from tests.redis_fixture import RedisServer, _session_redis_server, redis_server
+from tests.redis_fixture import RedisServer, _session_redis_server, own_redis_server, redis_server
 from tests.stand_in_fixture import Options, Running, running, stand_in
 
-__all__ = ["_session_redis_server", "redis_server", "stand_in"]
+__all__ = ["_session_redis_server", "own_redis_server", "redis_server", "stand_in"]
 
 MODEL = "gpt-5"
 EVERYTHING: Any = [
@@ -166,6 +166,7 @@ async def test_a_background_stream_is_resumed_where_it_broke_off(alice: AsyncOpe
                 break
     assert {"response.created", "response.queued"} <= {event.type for event in seen}
     raw = seen[0].response.id
+    assert {event.response.id for event in seen if hasattr(event, "response")} == {raw}
     with pytest.raises(openai.NotFoundError):
         await bob.responses.retrieve(raw, stream=True, starting_after=4)
     rest = [event async for event in await alice.responses.retrieve(raw, stream=True, starting_after=4)]
@@ -175,6 +176,37 @@ async def test_a_background_stream_is_resumed_where_it_broke_off(alice: AsyncOpe
     assert len(seen) + len(rest) >= len(whole)
     async with alice.responses.stream(response_id=raw, starting_after=4) as resumed:
         assert [event.sequence_number async for event in resumed] == [event.sequence_number for event in rest]
+
+
+async def test_an_id_is_usable_from_the_event_on_that_shows_it(alice: AsyncOpenAI) -> None:
+    async with await alice.responses.create(model=MODEL, input="x", stream=True) as stream:
+        async for event in stream:
+            if event.type == "response.created":
+                assert (await alice.responses.retrieve(event.response.id)).id == event.response.id
+            if event.type == "response.completed":
+                next_one = await alice.responses.create(model=MODEL, input="y", previous_response_id=event.response.id)
+                listed = await alice.responses.input_items.list(next_one.id)
+                assert event.response.output[-1].to_dict()["id"] in {item.id for item in listed.data}
+
+
+@pytest.mark.parametrize("script", ["keepalive", "comments", "eol=cr, split=3", "eol=crlf, split=7", "escape", "bom"])
+async def test_every_way_of_writing_a_stream_reads_the_same(alice: AsyncOpenAI, stand_in: Running, script: str) -> None:
+    stand_in.provider.next_answer(f"{script}, unicode")
+    events = [event async for event in await alice.responses.create(model=MODEL, input="x", stream=True)]
+    said = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    last = events[-1]
+    assert last.type == "response.completed"
+    assert said == last.response.output_text
+    assert "漢字" in said
+    assert (await alice.responses.retrieve(last.response.id)).output_text == said
+
+
+async def test_a_stream_that_fails_ends_with_the_sdks_error_event(alice: AsyncOpenAI, stand_in: Running) -> None:
+    stand_in.provider.next_answer("error_event=5")
+    events = [event async for event in await alice.responses.create(model=MODEL, input="x", stream=True)]
+    assert events[-1].type == "error"
+    assert events[-1].message
+    assert not [raw for raw in stand_in.provider.ids.secrets() if raw in events[-1].model_dump_json()]
 
 
 async def test_cancel_and_delete_reach_the_own_response_only(
@@ -286,6 +318,17 @@ async def test_a_previous_response_beside_a_conversation_is_the_services_own_ref
     assert refused.value.param in {None, "previous_response_id", "conversation"}
 
 
+async def test_the_second_call_on_a_busy_conversation_is_a_bad_request(alice: AsyncOpenAI, stand_in: Running) -> None:
+    conversation = await alice.conversations.create()
+    async with await alice.responses.create(
+        model=MODEL, input="[[script: delay=0.05]] x", conversation=conversation.id, stream=True
+    ) as stream:
+        await anext(aiter(stream))
+        with pytest.raises(openai.BadRequestError) as locked:
+            await alice.responses.create(model=MODEL, input="y", conversation=conversation.id)
+    assert locked.value.code == "conversation_locked"
+
+
 # --- models, errors, headers ----------------------------------------------------------------------------------------
 
 
@@ -372,10 +415,12 @@ async def test_extra_headers_name_no_account_and_extra_bodies_are_checked_like_t
 
 
 @pytest.mark.parametrize("chained", [True, False], ids=["chained", "replayed"])
-async def test_a_tool_loop_ends_with_what_the_tool_said(alice: AsyncOpenAI, chained: bool) -> None:
+async def test_a_tool_loop_ends_with_what_the_tool_said(alice: AsyncOpenAI, stand_in: Running, chained: bool) -> None:
     question: Any = {"role": "user", "content": "call get_weather"}
     asked = await alice.responses.create(model=MODEL, input=[question], tools=[WEATHER], store=chained)
     calls = [item for item in asked.output if item.type == "function_call"]
+    raws = list(stand_in.provider.responses.values())[-1].body["output"]
+    assert [call.call_id for call in calls] == [raw["call_id"] for raw in raws if raw["type"] == "function_call"]
     assert json.loads(calls[0].arguments) == {"city": "Paris"}
     outcome: Any = [{"type": "function_call_output", "call_id": call.call_id, "output": "rain"} for call in calls]
     if chained:
@@ -533,3 +578,48 @@ async def test_reasoning_that_is_neither_stored_nor_sent_along_can_not_be_replay
     replayed: Any = [item.to_dict() for item in first.output]
     with pytest.raises(openai.NotFoundError, match="not persisted when `store` is set to false"):
         await alice.responses.create(model=MODEL, input=[*replayed, {"role": "user", "content": "and?"}], store=False)
+
+
+# --- deployments ----------------------------------------------------------------------------------------------------
+
+
+async def test_ids_outlive_a_restart(redis_server: RedisServer, stand_in: Running, tmp_path: Path) -> None:
+    async with deployment(redis_server.url, stand_in, tmp_path) as before:
+        key = await before.key("acme", "alice")
+        alice = before.client(key)
+        first = await alice.responses.create(model=MODEL, input="one")
+        conversation = await alice.conversations.create(items=[{"role": "user", "content": "hello"}])
+    async with deployment(redis_server.url, stand_in, tmp_path) as after:
+        alice = after.client(key)
+        again = await alice.responses.retrieve(first.id)
+        assert _ids(again) == _ids(first)
+        assert (await alice.conversations.retrieve(conversation.id)).id == conversation.id
+        second = await alice.responses.create(model=MODEL, input="two", previous_response_id=first.id)
+        assert second.previous_response_id == first.id
+
+
+async def test_two_gateways_in_a_row_carry_on_a_conversation(
+    redis_server: RedisServer, own_redis_server: RedisServer, stand_in: Running, tmp_path: Path
+) -> None:
+    async with deployment(own_redis_server.url, stand_in, tmp_path / "inner") as inner:
+        upstream = Running(inner.url.removesuffix("/v1"), stand_in.provider)
+        key = await inner.key("acme", "the outer gateway")
+        async with deployment(redis_server.url, upstream, tmp_path / "outer", OPENAI_API_KEY=key) as outer:
+            alice = outer.client(await outer.key("acme", "alice"))
+            bob = outer.client(await outer.key("bravo", "bob"))
+            question: Any = {"role": "user", "content": "hello"}
+            stand_in.provider.next_answer("reasoning, code_interpreter, message, annotations")
+            first = await alice.responses.create(model=MODEL, input=[question], include=EVERYTHING)
+            replayed: Any = [item.to_dict() for item in first.output]
+            assert (await alice.responses.create(model=MODEL, input=[question, *replayed, question])).status
+            raws = next(iter(stand_in.provider.responses.values())).body["output"]
+            assert _unspoken(sent(stand_in)["input"][1:-1]) == _unspoken(raws)
+            async with alice.responses.stream(model=MODEL, input="on", previous_response_id=first.id) as stream:
+                final = await stream.get_final_response()
+            assert _ids(await alice.responses.retrieve(final.id)) == _ids(final)
+            conversation = await alice.conversations.create()
+            await alice.responses.create(model=MODEL, input="in it", conversation=conversation.id)
+            assert len([item async for item in alice.conversations.items.list(conversation.id, limit=1)]) == 2
+            for theirs in (bob.responses.retrieve(first.id), bob.conversations.retrieve(conversation.id)):
+                with pytest.raises(openai.NotFoundError):
+                    await theirs

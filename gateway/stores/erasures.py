@@ -34,7 +34,8 @@ class ErasureList:
         self._key = key
 
     def create(self) -> None:
-        """Writes an empty list, readable by its owner only. Leaves one that is there as it is."""
+        """Writes an empty list, readable by its owner only, and makes its folder. Leaves one that is there as it is."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Linked into place when it is whole, so that a crash leaves no list rather than half of one.
         file, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
         try:
