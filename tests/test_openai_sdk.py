@@ -484,8 +484,11 @@ async def test_an_mcp_call_is_approved(alice: AsyncOpenAI, bob: AsyncOpenAI, cha
     else:
         replayed: Any = [item.to_dict() for item in asked.output]
         done = await alice.responses.create(model=MODEL, input=[question, *replayed, approval], tools=tools)
-    call = next(item for item in done.output if item.type == "mcp_call")
-    assert call.to_dict()["approval_request_id"] == request.id
+    call: Any = next(item for item in done.output if item.type == "mcp_call").to_dict()
+    assert call["approval_request_id"] == request.id
+    await alice.responses.delete(asked.id)
+    history: Any = [{"role": "user", "content": "go on"}, call]
+    assert (await alice.responses.create(model=MODEL, input=history, store=False)).status == "completed"
     with pytest.raises(openai.NotFoundError):
         await bob.responses.create(model=MODEL, input=[approval], tools=tools)
 

@@ -30,6 +30,8 @@ from gateway.surfaces.spec import (
 
 _OWN: Final = Id(Kind.ITEM, Role.OWN, INPUT_ITEM)
 _REFERENCE: Final = Id(Kind.ITEM, Role.REF, INPUT_ITEM)
+# A call that was made says by whose leave; a history may outlive the request for approval, and the field is optional.
+_APPROVED_BY: Final = Id(Kind.ITEM, Role.SOFT)
 _FILE: Final = Id(Kind.FILE, Role.REF)
 _FILES: Final = Each(_FILE)
 _CITED_FILE: Final = Id(Kind.FILE, Role.MADE)
@@ -148,6 +150,22 @@ TOOL: Final = Typed(
 
 _MESSAGE: Final = _item(role=PLAIN, content=_OUTPUT)
 
+# What the model wants done. Only what it says there itself is its speech: a member that is not listed is the service's.
+_SEARCH: Final = Obj(
+    {
+        "type": PLAIN,
+        "query": SPEECH,
+        "queries": SPEECH,
+        "url": USER,
+        "pattern": SPEECH,
+        "sources": Each(Obj({"type": PLAIN, "url": USER, "name": USER})),
+    }
+)
+_CLICK: Final = Obj({"type": PLAIN, "text": SPEECH, "keys": SPEECH})
+_EXEC: Final = Obj({"type": PLAIN, "command": SPEECH, "env": USER, "user": USER, "working_directory": USER})
+_PATCH: Final = Obj({"type": PLAIN, "path": SPEECH, "diff": SPEECH})
+STREAMS: Final = Obj({"stdout": REPLAYED, "stderr": REPLAYED, "outcome": Obj({"type": PLAIN})})
+
 ITEMS: Final[dict[str, Obj]] = {
     "message": _MESSAGE,
     "file_search_call": _item(
@@ -168,9 +186,9 @@ ITEMS: Final[dict[str, Obj]] = {
     "function_call_output": _item(output=_OUTPUT),
     "custom_tool_call": _item(input=SPEECH),
     "custom_tool_call_output": _item(output=_OUTPUT),
-    "web_search_call": _item(action=SPEECH),
+    "web_search_call": _item(action=_SEARCH),
     "computer_call": _item(
-        action=SPEECH, actions=SPEECH, pending_safety_checks=Each(Obj({"id": PLAIN, "message": SPEECH}))
+        action=_CLICK, actions=Each(_CLICK), pending_safety_checks=Each(Obj({"id": PLAIN, "message": SPEECH}))
     ),
     "computer_call_output": _item(
         output=Obj({"file_id": _FILE, "image_url": MEDIA}),
@@ -185,14 +203,15 @@ ITEMS: Final[dict[str, Obj]] = {
         container_id=_USED_CONTAINER,
         outputs=Each(Typed({"logs": Obj({"logs": REPLAYED}), "image": Obj({"url": LABEL})}, other=Obj({}))),
     ),
-    "local_shell_call": _item(action=SPEECH),
+    "local_shell_call": _item(action=_EXEC),
     # Its `id` is the call's: the service's own for some clients, the `call_…` token for others.
     "local_shell_call_output": _item(id=Id(Kind.ITEM, Role.OWN, INPUT_ITEM, passes="call_"), output=USER),
     "shell_call": _item(
-        action=REPLAYED, environment=Obj({"type": PLAIN, "container_id": _USED_CONTAINER, "skills": USER})
+        action=Obj({"commands": REPLAYED}),
+        environment=Obj({"type": PLAIN, "container_id": _USED_CONTAINER, "skills": USER}),
     ),
-    "shell_call_output": _item(output=REPLAYED),
-    "apply_patch_call": _item(operation=SPEECH),
+    "shell_call_output": _item(output=Either(REPLAYED, Each(STREAMS))),
+    "apply_patch_call": _item(operation=_PATCH),
     "apply_patch_call_output": _item(output=USER),
     "tool_search_call": _item(arguments=SPEECH, execution=PLAIN),
     "tool_search_output": _item(tools=Each(TOOL), execution=PLAIN),
@@ -201,7 +220,7 @@ ITEMS: Final[dict[str, Obj]] = {
     "mcp_list_tools": _item(server_label=USER, tools=USER, error=USER),
     "mcp_approval_request": _item(server_label=USER, arguments=SPEECH),
     "mcp_approval_response": _item(approval_request_id=_REFERENCE, reason=USER),
-    "mcp_call": _item(server_label=USER, arguments=SPEECH, output=USER, error=USER, approval_request_id=_REFERENCE),
+    "mcp_call": _item(server_label=USER, arguments=SPEECH, output=USER, error=USER, approval_request_id=_APPROVED_BY),
     "program": _item(code=REPLAYED, fingerprint=BLOB),
     "program_output": _item(result=REPLAYED, output=_OUTPUT),
     "agent_message": _item(author=USER, recipient=USER, content=_OUTPUT),
