@@ -117,6 +117,18 @@ def _digest(keys: AuditKeys, *parts: str | bytes) -> str:
     return hmac.digest(keys.aud, lp(*parts), "sha256")[:12].hex()
 
 
+def _shown(exchange: Exchange) -> tuple[Actor, str, str]:
+    """Actor, network and agent as the log shows them: the same in all events of a request."""
+    principal, keys, head = exchange.known_principal, exchange.known_mapper.keys.audit, exchange.head
+    agent = head.by_name.get(b"user-agent")
+    exchange.shown = (
+        actor(keys, principal),
+        _network(keys.newest, keys.current, principal.tenant, head.client) if head.client else "",
+        _agent(keys.newest, principal.tenant, agent) if agent else "",
+    )
+    return exchange.shown
+
+
 def _named(exchange: Exchange) -> tuple[Target, ...]:
     """What the request names. What is no opaque ID of ours may be anything, a raw ID too, so only its digest is kept."""
     keys = exchange.known_mapper.keys.audit.newest
@@ -133,17 +145,16 @@ def _made(exchange: Exchange) -> tuple[Target, ...]:
 
 
 def _event(exchange: Exchange, phase: Phase, ending: Outcome | None, targets: tuple[Target, ...]) -> Event:
-    principal, keys, head = exchange.known_principal, exchange.known_mapper.keys.audit, exchange.head
-    tenant, route = principal.tenant, exchange.route
-    agent = head.by_name.get(b"user-agent")
+    head, route = exchange.head, exchange.route
+    who, network, agent = exchange.shown or _shown(exchange)
     spent = asyncio.get_running_loop().time() - exchange.started
     length = head.by_name.get(b"content-length")
     request = RequestFacts(
         id=head.request_id,
         method=head.method if route else "",
         route=route.path if route else "",
-        network=_network(keys.newest, keys.current, tenant, head.client) if head.client else "",
-        agent=_agent(keys.newest, tenant, agent) if agent else "",
+        network=network,
+        agent=agent,
         bytes_in=int(length) if length else None,
         bytes_out=exchange.bytes_out if ending else None,
         duration_us=round(spent * 1e6) if ending else None,
@@ -151,11 +162,11 @@ def _event(exchange: Exchange, phase: Phase, ending: Outcome | None, targets: tu
         model=exchange.model,
     )
     return Event(
-        tenant=tenant,
+        tenant=exchange.known_principal.tenant,
         ts_us=time.time_ns() // 1000,
         type=route.action if route else UNROUTED,
         phase=phase,
-        actor=actor(keys, principal),
+        actor=who,
         request=request,
         outcome=ending,
         targets=targets,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
+from gateway.audit.event import Actor
 from gateway.authz import Resource
 from gateway.errors import Problem, Reason
 from gateway.mapping import Mapper, Opened
@@ -91,6 +92,8 @@ class Exchange:
     """Its outcome is in the log."""
     left: bool = False
     """Its client has gone, and what it left was seen to."""
+    shown: tuple[Actor, str, str] | None = None
+    """Actor, network and agent as the log shows them; made once (`evidence.py`)."""
     upstream_called: bool = False
     streaming: bool = False
     bytes_out: int = 0
