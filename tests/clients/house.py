@@ -29,6 +29,8 @@ class House:
     def check_clean(self, *shown: object) -> None:
         """No raw ID stands in what a client was shown."""
         text = json.dumps(shown, default=str)
-        secrets = [one["raw"] for one in self.ask("issued") if one["exposure"] == "never"]
+        # An ID that the model's code names and that stands nowhere else is passed as the model's own words.
+        secrets = [one for one in self.ask("issued") if one["exposure"] == "never" and one["place"] != "code"]
         assert secrets
-        assert not [raw for raw in secrets if raw in text]
+        leaked = {one["raw"]: one["place"] for one in secrets if one["raw"] in text}
+        assert not leaked, leaked

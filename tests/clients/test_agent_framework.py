@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_framework import Agent, AgentSession, create_harness_agent
+from agent_framework import Agent, AgentSession, FileSessionStore, create_harness_agent
 from agent_framework.exceptions import AgentFrameworkException
 from agent_framework.openai import OpenAIChatClient
 from openai import AsyncOpenAI
@@ -94,6 +94,33 @@ async def test_a_tool_loop_ends_with_what_the_tool_said(
     after = await mine.run("and?", session=session, options=options)
     assert "You have sent 2 user messages" in after.text
     house.check_clean(session.to_dict(), done.to_dict(), after.to_dict())
+
+
+@pytest.mark.parametrize("items", ["web_search", "file_search", "code_interpreter", "image", "reasoning, annotations"])
+@pytest.mark.parametrize("store", [True, False], ids=["stored", "unstored"])
+async def test_what_the_services_own_tools_did_is_remembered(
+    alice: AsyncOpenAI, house: House, store: bool, items: str
+) -> None:
+    mine = agent(alice)
+    session = mine.create_session()
+    options: Any = {"store": store, "include": ["reasoning.encrypted_content", "code_interpreter_call.outputs"]}
+    for number, said in enumerate((f"[[script: {items}]] one", "two", f"[[script: {items}]] three"), 1):
+        run = await mine.run(said, session=session, options=options)
+        assert f"You have sent {number} user message" in run.text
+        house.check_clean(run.to_dict())
+    house.check_clean(session.to_dict())
+
+
+async def test_a_session_in_a_file_store_is_found_again(alice: AsyncOpenAI, bob: AsyncOpenAI, tmp_path: Path) -> None:
+    session = (mine := agent(alice)).create_session(session_id="desk-7")
+    await mine.run("one", session=session)
+    await FileSessionStore(tmp_path).set("desk-7", session)
+    found = await FileSessionStore(tmp_path).get("desk-7")
+    assert found
+    assert "You have sent 2 user messages" in (await agent(alice).run("two", session=found)).text
+    stolen = await FileSessionStore(tmp_path).get("desk-7")
+    with pytest.raises(AgentFrameworkException, match="not found"):
+        await agent(bob).run("x", session=stolen)
 
 
 async def test_a_background_run_is_polled_by_its_token(alice: AsyncOpenAI, bob: AsyncOpenAI, house: House) -> None:

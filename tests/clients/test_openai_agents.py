@@ -56,6 +56,24 @@ async def test_a_plain_run_replays_its_items(alice: AsyncOpenAI, house: House) -
     house.check_clean(history, second.to_input_list())
 
 
+@pytest.mark.parametrize("items", ["web_search", "file_search", "code_interpreter", "image", "reasoning, annotations"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_what_the_services_own_tools_did_is_replayed_from_a_local_session(
+    alice: AsyncOpenAI, house: House, stream: bool, items: str
+) -> None:
+    session = SQLiteSession("s")
+    for number, said in enumerate((f"[[script: {items}]] one", "two", f"[[script: {items}]] three"), 1):
+        if stream:
+            run = Runner.run_streamed(agent(), said, session=session, run_config=config(alice))
+            assert [event async for event in run.stream_events()]
+            text = str(run.final_output)
+        else:
+            text = str((await Runner.run(agent(), said, session=session, run_config=config(alice))).final_output)
+        assert f"You have sent {number} user message" in text
+    house.check_clean(await session.get_items())
+    session.close()
+
+
 async def test_a_chain_of_responses_is_followed_by_its_owner_alone(
     alice: AsyncOpenAI, bob: AsyncOpenAI, carol: AsyncOpenAI, house: House
 ) -> None:
