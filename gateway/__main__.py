@@ -39,6 +39,8 @@ from gateway.surfaces.table import ROUTES
 from gateway.telemetry import configure_logging
 from gateway.transport.server import Listen, serve
 
+LOG = logging.getLogger("gateway")
+
 T = TypeVar("T")
 
 STAND_IN_PORT: Final = 8089
@@ -110,6 +112,8 @@ async def _serve_until_told(settings: Settings) -> int:
 
 async def serve_gateway(settings: Settings, gateway: Gateway, main: socket.socket, side: socket.socket) -> None:
     """Serves on bound sockets, the metrics on `side`, until SIGTERM or SIGINT."""
+    main.listen()  # from here on a client waits instead of being turned away
+    LOG.info("gateway.listening", extra={"fields": {"address": "{}:{}".format(*main.getsockname()[:2])}})
     certificate, key = settings.server.tls_certificate_file, settings.server.tls_key_file
     listen = Listen(
         sockets=(main,),

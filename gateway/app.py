@@ -31,7 +31,7 @@ from gateway.policy.engine import PolicySet
 from gateway.policy.source import shipped_folder
 from gateway.settings import Settings
 from gateway.stores.contract import Store, StoreError
-from gateway.stores.embedded import open_embedded
+from gateway.stores.embedded import JOIN_TIMEOUT_S, START_TIMEOUT_S, open_embedded
 from gateway.stores.keyring import Keyring
 from gateway.stores.link import Link
 from gateway.stores.redis import SCRIPTS, RedisStore
@@ -84,7 +84,8 @@ async def open_shared(settings: Settings, *, joins: bool = False) -> AsyncIterat
         if link is None:
             store = await open_embedded(settings.data, joins=joins)
         else:
-            store = RedisStore(await Link.open(link, SCRIPTS))
+            timeout_s = JOIN_TIMEOUT_S if joins else START_TIMEOUT_S
+            store = RedisStore(await Link.open(link, SCRIPTS, timeout_s))
         stack.push_async_callback(store.aclose)
         root = LocalRoot(settings.root_key)
         audit_root = LocalRoot(settings.audit_root_key) if settings.audit_root_key else root.audit_root()

@@ -84,9 +84,29 @@ def _open(screen: Screen, stage: Stage) -> None:
         screen.warn("No redis-server was found: all is kept in memory, and nothing survives the end of this process.")
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    ids: Ids
+    rows: list[tuple[str, str, str]]
+    """What was made, its ID, and how."""
+    faults: list[str]
+
+
 async def _alice_works(screen: Screen, stage: Stage) -> Hers:
     screen.act("1  Alice works, with the official SDK")
-    client = stage.users["Alice"].client
+    alice = stage.users["Alice"]
+    work = await stage.aside(_work(alice.client))
+    screen.rows(work.rows)
+    screen.promise("Responses, continuations, streams and conversations work as with OpenAI", work.faults)
+    every = work.ids.every()
+    foreign = [one for one in every if stage.form.verify(one) is None]
+    screen.promise(f"Each of the {len(every)} IDs that Alice holds is opaque", foreign)
+    raw = {one: (await show(stage.admin, alice.tenant, one, stage.upstream)).raw.text for one in every}
+    return Hers(work.ids, raw)
+
+
+async def _work(client: AsyncOpenAI) -> Work:
+    """A first response, its continuation, a streamed one, and a conversation of two."""
     made: list[Response] = []
     rows: list[tuple[str, str, str]] = []
 
@@ -98,13 +118,13 @@ async def _alice_works(screen: Screen, stage: Stage) -> Hers:
     first = got(await client.responses.create(model=MODEL, input="My coat is blue."), "")
     second = await client.responses.create(model=MODEL, input="Which colour?", previous_response_id=first.id)
     got(second, "continues the first")
+    faults = [] if second.previous_response_id == first.id else ["the second response does not name the first"]
     events = [event async for event in await client.responses.create(model=MODEL, input="Tell me more.", stream=True)]
     ended = events[-1]
-    faults = [] if second.previous_response_id == first.id else ["the second response does not name the first"]
     if ended.type == "response.completed":
         got(ended.response, f"streamed in {len(events)} events")
     else:
-        faults.append(f"the stream ended with {ended.type}")
+        faults.append(f"the stream ended with {ended.model_dump_json(exclude_none=True)}")
     conversation = await client.conversations.create(metadata=TOPIC)
     rows.append(("conversations.create", conversation.id, ""))
     for text, how in (("Keep my coat.", "in the conversation"), ("Where is it?", "continues the conversation")):
@@ -112,16 +132,8 @@ async def _alice_works(screen: Screen, stage: Stage) -> Hers:
     said = await _said(client, conversation.id)
     if len(said) < 4:
         faults.append(f"the conversation has {len(said)} items instead of four or more")
-    screen.rows(rows)
-    screen.promise("Responses, continuations, streams and conversations work as with OpenAI", faults)
-
     messages = tuple(item.id for one in made for item in one.output if item.type == "message")
-    ids = Ids(tuple(one.id for one in made), conversation.id, messages, said)
-    foreign = [one for one in ids.every() if stage.form.verify(one) is None]
-    screen.promise(f"Each of the {len(ids.every())} IDs that Alice holds is opaque", foreign)
-    tenant = stage.users["Alice"].tenant
-    raw = {one: (await show(stage.admin, tenant, one, stage.upstream)).raw.text for one in ids.every()}
-    return Hers(ids, raw)
+    return Work(Ids(tuple(one.id for one in made), conversation.id, messages, said), rows, faults)
 
 
 async def _said(client: AsyncOpenAI, conversation: str) -> tuple[str, ...]:
@@ -134,10 +146,10 @@ async def _others_try(screen: Screen, stage: Stage, hers: Hers) -> None:
     asked = len(stage.provider.received) if stage.provider else 0
     hers_and_raw = hers.ids.attempts(), hers.ids.mapped(hers.raw).attempts()
     bob, carol, dave = await asyncio.gather(
-        _try_all(stage.users["Bob"], *hers_and_raw),
-        _try_all(stage.users["Carol"], *hers_and_raw),
+        stage.aside(_try_all(stage.users["Bob"], *hers_and_raw)),
+        stage.aside(_try_all(stage.users["Carol"], *hers_and_raw)),
         # For comparison.
-        _try_all(stage.users["Dave"], NEVER_WERE.attempts()),
+        stage.aside(_try_all(stage.users["Dave"], NEVER_WERE.attempts())),
     )
     results = {"Bob": bob, "Carol": carol}
     _show_attempts(screen, results)
@@ -152,7 +164,8 @@ async def _others_try(screen: Screen, stage: Stage, hers: Hers) -> None:
     if stage.provider:
         reached = [f"{one.method} {one.path}" for one in stage.provider.received[asked:]]
         screen.promise("None of these attempts reached the provider", reached)
-    await _check_unharmed(screen, stage, hers)
+    changed = await stage.aside(_changed(stage.users["Alice"].client, hers.ids))
+    screen.promise("What Alice has is as she left it", changed)
 
 
 async def _try_all(user: User, *kinds: list[Attempt]) -> list[Tried]:
@@ -173,13 +186,13 @@ def _show_attempts(screen: Screen, results: dict[str, list[Tried]]) -> None:
     screen.rows([(f"{count:>3} ×", *row) for row, count in rows.items()])
 
 
-async def _check_unharmed(screen: Screen, stage: Stage, hers: Hers) -> None:
-    client = stage.users["Alice"].client
-    faults = [one for one in hers.ids.responses if (await client.responses.retrieve(one)).status != "completed"]
-    conversation = await client.conversations.retrieve(hers.ids.conversation)
-    if conversation.metadata != TOPIC or await _said(client, conversation.id) != hers.ids.said:
-        faults.append("the conversation was changed")
-    screen.promise("What Alice has is as she left it", faults)
+async def _changed(client: AsyncOpenAI, ids: Ids) -> list[str]:
+    """Which of these objects are no longer as they were made."""
+    changed = [one for one in ids.responses if (await client.responses.retrieve(one)).status != "completed"]
+    conversation = await client.conversations.retrieve(ids.conversation)
+    if conversation.metadata != TOPIC or await _said(client, conversation.id) != ids.said:
+        changed.append(ids.conversation)
+    return changed
 
 
 def _look_at_provider(screen: Screen, stage: Stage, hers: Hers) -> None:

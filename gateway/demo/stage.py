@@ -8,10 +8,11 @@ import contextlib
 import logging
 import os
 import tempfile
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import httpx2
 from openai import AsyncOpenAI
@@ -40,6 +41,8 @@ SHARED_KEY: Final = "sk-stand-in-shared-key"
 PLANTS: Final = "unknown_events"
 KEY_LIFETIME_S: Final = 86_400
 KEY_FILE: Final = "demo.key"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,13 @@ class Stage:
     """What the store is, for people."""
     in_memory: bool
     log_file: Path
-    names: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str]
     """User by pseudonym."""
+    clients_loop: asyncio.AbstractEventLoop
+
+    async def aside(self, work: Coroutine[Any, Any, T]) -> T:
+        """Does the users' work, which is all that calls their clients, in their loop."""
+        return await _aside(self.clients_loop, work)
 
 
 @contextlib.asynccontextmanager
@@ -99,8 +107,11 @@ async def open_stage() -> AsyncIterator[Stage]:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
 
         admin = Administration(shared.store, shared.keyring, shared.log)
+        clients_loop = stack.enter_context(_loop_in_thread())
         wire: list[Exchange] = []
-        users = {name: await _user(admin, stack, name, tenant, url, wire) for name, tenant in USERS}
+        users = {name: await _user(admin, name, tenant, url, wire) for name, tenant in USERS}
+        for user in users.values():
+            stack.push_async_callback(_closed, user.client, clients_loop)
         in_memory = not isinstance(shared.store, EmbeddedStore)
         yield Stage(
             settings=settings,
@@ -115,6 +126,7 @@ async def open_stage() -> AsyncIterator[Stage]:
             in_memory=in_memory,
             log_file=log_file,
             names={user.pseudonym: user.name for user in users.values()},
+            clients_loop=clients_loop,
         )
 
 
@@ -153,9 +165,31 @@ async def _stand_in() -> AsyncIterator[Running]:
         await asyncio.to_thread(opening.__exit__, None, None, None)
 
 
+@contextlib.contextmanager
+def _loop_in_thread() -> Iterator[asyncio.AbstractEventLoop]:
+    """The users' own loop: the SDK works for long stretches (it builds its types when it first needs them), and the gateway
+    must not wait for that."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="clients", daemon=True)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _aside(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+
+async def _closed(client: AsyncOpenAI, loop: asyncio.AbstractEventLoop) -> None:
+    await _aside(loop, client.close())
+
+
 async def _user(
     admin: Administration,
-    stack: contextlib.AsyncExitStack,
     name: str,
     tenant_name: str,
     url: str,
@@ -170,5 +204,4 @@ async def _user(
     pseudonym = actor(keys, Principal(tenant, owner, PrincipalKind.USER, "api_key")).pseudonym
     http = httpx2.AsyncClient(transport=RecordingTransport(name, wire), timeout=60)
     client = AsyncOpenAI(api_key=made.key, base_url=url, max_retries=0, http_client=http)
-    stack.push_async_callback(client.close)
     return User(name, tenant_name, tenant, made.key, pseudonym, client)
