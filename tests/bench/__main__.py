@@ -5,7 +5,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
+import signal
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,6 +22,8 @@ from tests.bench.targets import missing
 
 
 def main() -> int:
+    # Ended from outside, it still ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     args = _parser().parse_args()
     if lacking := missing():
         print("skipped:", *lacking, sep="\n  ")
@@ -40,11 +46,17 @@ def main() -> int:
         for measure in args.only:
             samples |= MEASURES[measure](bench)
     print(bar_table(samples), target_table(samples), sep="\n\n")
-    print(f"\n{args.rounds} rounds of {args.seconds:g} s, {time.monotonic() - began:.0f} s in all.")
+    print(f"\n{args.rounds} rounds of {args.seconds:g} s, {time.monotonic() - began:.0f} s in all; {_python()}.")
     print(*(f"Skipped: {reason}" for reason in bench.skips), sep="\n")
     if args.raw:
         args.raw.write_text(json.dumps({"skipped": bench.skips, "samples": samples}, indent=1))
     return 0
+
+
+def _python() -> str:
+    """What the gateway ran on: a build without profile-guided optimization costs a tenth to a fifth."""
+    optimized = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
+    return f"CPython {platform.python_version()} {'with' if optimized else 'without'} PGO on {os.cpu_count()} cores"
 
 
 def _parser() -> argparse.ArgumentParser:

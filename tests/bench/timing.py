@@ -212,6 +212,8 @@ def main() -> int:
     if args.serve:
         uvloop.run(serve(args.serve[0], Path(args.serve[1])))
         return 0
+    # Ended from outside, it still ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with scene() as set_scene:
         times = measure(set_scene, args.samples)
     return 0 if report(times) else 1
