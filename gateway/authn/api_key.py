@@ -52,7 +52,7 @@ class ApiKeyAuthenticator:
             verdict = await self._look_up(token, now)
         except (StoreError, TimeoutError, ErasuresUnreadable) as error:
             # Without the store no event could be written either; the client meets the answer of `begin`.
-            raise Problem(Reason.AUDIT_UNAVAILABLE) from error
+            raise Problem(Reason.AUDIT_UNAVAILABLE, retry_after_s=1) from error
         if isinstance(verdict, Rejected) and verdict.why is not Why.CHECKSUM_WRONG:
             self._refused.pop(digest, None)
             if len(self._refused) >= MAX_REFUSED:

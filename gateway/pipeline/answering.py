@@ -128,14 +128,17 @@ class Answering:
     ) -> AsyncGenerator[bytes, None]:
         translator = StreamTranslator(exchange.known_route.events or UNKNOWN, table)
         mailbox, unrecorded = Mailbox(upstream, self.ping_s), _Unrecorded(exchange, heritage)
+        between = False
         try:
             while True:
                 pieces = await mailbox.pieces()
                 if pieces == []:
-                    yield PING
+                    if between:
+                        yield PING
                     continue
                 ready: list[bytes] = []
-                for out in translator.end() if pieces is None else translator.feed(b"".join(pieces)):
+                outs, failure = _translated(translator, pieces)
+                for out in outs:
                     unrecorded.add(out.minted)
                     ends = out.terminal and not exchange.closed
                     if ready and (unrecorded.roots or ends):
@@ -147,11 +150,15 @@ class Answering:
                         exchange.job = exchange.job or _job(heritage, made)
                         await self.recorder.finish(exchange, made, 200, last=False)
                     if ends:
-                        failure = Problem(Reason.UPSTREAM_ERROR) if out.failed else None
-                        await self.recorder.finish(exchange, unrecorded.take_children(), 200, failure=failure)
+                        said = Problem(Reason.UPSTREAM_ERROR) if out.failed else None
+                        await self.recorder.finish(exchange, unrecorded.take_children(), 200, failure=said)
                     ready.append(data)
                 if ready:
                     yield b"".join(ready)
+                    # The LF of a last CR LF may be under way: what came between would make a blank line of its own.
+                    between = not ready[-1].endswith(b"\r")
+                if failure is not None:
+                    raise failure
                 if pieces is None:
                     if not exchange.closed:
                         raise Problem(Reason.UPSTREAM_BAD_ANSWER)
@@ -240,6 +247,14 @@ def heritage_of(exchange: Exchange) -> Heritage:
         stored=conversation is not None or body.get("store") is not False,
         background=body.get("background") is True,
     )
+
+
+def _translated(translator: StreamTranslator, pieces: list[bytes] | None) -> tuple[list[Out], Problem | None]:
+    """What leaves for `pieces` (None: the end), and why nothing more does: how they were cut must not show."""
+    try:
+        return translator.end() if pieces is None else translator.feed(b"".join(pieces)), None
+    except Problem as problem:
+        return translator.drain(), problem
 
 
 def _job(heritage: Heritage, made: list[Record]) -> str:

@@ -132,14 +132,15 @@ class StreamTranslator:
         self._run_items: set[bytes] = set()
 
     def feed(self, chunk: bytes) -> list[Out]:
-        """What leaves when `chunk` comes: nothing, if no event is complete. Raises Problem(UPSTREAM_BAD_ANSWER)."""
+        """What leaves when `chunk` comes: nothing, if no event is complete. Raises Problem(UPSTREAM_BAD_ANSWER), and then
+        `drain` gives what leaves all the same."""
         for event in self._splitter.feed(chunk):
             lane = self._lane
             if lane is None or not event.startswith(lane.head):
                 lane = self._change_lane(event)
             if lane is None or not self._pass_plain(event, lane):
                 self._read(event)
-        return self._drain()
+        return self.drain()
 
     def _change_lane(self, event: bytes) -> _Lane | None:
         """The lane of `event`, if it is a plain delta, for what follows."""
@@ -215,7 +216,7 @@ class StreamTranslator:
     def end(self) -> list[Out]:
         """The upstream closed: what was held back leaves; an event that is not complete does not (WHATWG 9.2.6)."""
         self._add([_framed(kind, data) for kind, data in self._events.release()])
-        return self._drain()
+        return self.drain()
 
     def _translate(self, event: bytes, parsed: Any = None, heard: str | None = None) -> None:
         lines = _LINE.findall(event)[:-1]
@@ -278,7 +279,8 @@ class StreamTranslator:
             self._outs.append(Out(data, self._touched))
         self._pieces = []
 
-    def _drain(self) -> list[Out]:
+    def drain(self) -> list[Out]:
+        """What was ready before an event of the same chunk could not be read."""
         self._flush_run()
         self._close()
         outs, self._outs = self._outs, []
