@@ -26,6 +26,7 @@ from gateway.demo.screen import Screen, open_screen
 from gateway.demo.stage import KEY_FILE, Stage, User, open_stage
 from gateway.demo.stand_in.raw_ids import Exposure
 from gateway.demo.wire import Exchange
+from gateway.ids.form import DeploymentForm
 from gateway.ids.shape import find_raw
 from gateway.settings import wants_colours
 from gateway.stores.contract import StoredEvent
@@ -228,7 +229,7 @@ def _look_at_wire(screen: Screen, stage: Stage, hers: Hers) -> None:
         issued = stage.provider.issued.values()
         secrets |= stage.provider.ids.secrets()
         harmless = {one.raw for one in issued if one.exposure is not Exposure.NEVER}
-    faults = [f"{one.who}: {leak}" for one in stage.wire for leak in _leaks(stage, one, secrets, harmless)]
+    faults = [f"{one.who}: {leak}" for one in stage.wire for leak in leaks(stage.form, one, secrets, harmless)]
     total = sum(len(one.received) for one in stage.wire)
     screen.promise(
         f"None of the provider's {len(secrets)} raw IDs is in {total:,} bytes of {len(stage.wire)} answers", faults
@@ -236,7 +237,7 @@ def _look_at_wire(screen: Screen, stage: Stage, hers: Hers) -> None:
     screen.note("An error repeats the ID that its own request named, and nothing else.")
 
 
-def _leaks(stage: Stage, exchange: Exchange, secrets: Iterable[str], harmless: set[str]) -> Iterator[str]:
+def leaks(form: DeploymentForm, exchange: Exchange, secrets: Iterable[str], harmless: set[str]) -> Iterator[str]:
     """What of an answer is a raw ID: known as one, or of the shape of one without being ours. Not what the request itself
     said, nor request IDs, which are the gateway's."""
     received, sent = exchange.received.decode("utf-8", "replace"), exchange.sent.decode("utf-8", "replace")
@@ -246,7 +247,7 @@ def _leaks(stage: Stage, exchange: Exchange, secrets: Iterable[str], harmless: s
     for start, end in find_raw(received):
         found = received[start:end]
         known = found in harmless or found in sent or found.startswith("req_")
-        if not known and stage.form.verify(found) is None:
+        if not known and form.verify(found) is None:
             yield found
 
 

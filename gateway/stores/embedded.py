@@ -60,7 +60,7 @@ async def open_embedded(data_folder: Path, binary: str | None = None, *, joins: 
     process's server is used where one runs in the folder, and memory is refused, as nothing would be left of the work.
     Raises StoreError.
     """
-    found = _on_path() if binary is None else binary
+    found = await asyncio.to_thread(_on_path) if binary is None else binary
     if not found and joins:
         raise StoreMisconfigured(
             "there is no redis-server on PATH, so nothing would be kept; install one, or give a REDIS_URL"
