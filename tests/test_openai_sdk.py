@@ -259,6 +259,28 @@ async def test_input_tokens_are_counted_with_what_came_before(alice: AsyncOpenAI
         await bob.responses.input_tokens.count(model=MODEL, input="x", previous_response_id=first.id)
 
 
+async def test_the_beta_resource_speaks_to_the_same_objects(
+    alice: AsyncOpenAI, bob: AsyncOpenAI, stand_in: Running
+) -> None:
+    made = await alice.beta.responses.create(model=MODEL, input="hello", betas=["responses_multi_agent=v1"])
+    went = stand_in.provider.received[-1]
+    assert (went.query, went.header("openai-beta")) == ("beta=true", "responses_multi_agent=v1")
+    assert (await alice.responses.retrieve(made.id)).id == made.id
+    again = await alice.beta.responses.retrieve(made.id)
+    assert [item.to_dict()["id"] for item in again.output] == [item.to_dict()["id"] for item in made.output]
+    assert [item.id async for item in alice.beta.responses.input_items.list(made.id, limit=1)]
+    async with await alice.beta.responses.create(
+        model=MODEL, input="on", previous_response_id=made.id, stream=True
+    ) as stream:
+        events = [event async for event in stream]
+    assert events[-1].type == "response.completed"
+    with pytest.raises(openai.NotFoundError):
+        await bob.beta.responses.retrieve(made.id)
+    with pytest.raises(openai.NotFoundError):
+        await bob.beta.responses.cancel(made.id)
+    await alice.beta.responses.delete(made.id)
+
+
 # --- conversations --------------------------------------------------------------------------------------------------
 
 
@@ -458,6 +480,19 @@ async def test_encrypted_reasoning_is_replayed_without_storage_and_byte_for_byte
         with pytest.raises(openai.BadRequestError):
             await client.responses.create(model=MODEL, input=[question, *items], tools=[WEATHER], store=False)
     assert len(stand_in.provider.received) == before
+
+
+async def test_a_torn_history_is_refused_with_the_clients_own_ids(alice: AsyncOpenAI, stand_in: Running) -> None:
+    stand_in.provider.next_answer("reasoning, function_call")
+    asked = await alice.responses.create(model=MODEL, input="hello", tools=[WEATHER])
+    reasoning, call = (item.to_dict() for item in asked.output)
+    outcome = {"type": "function_call_output", "call_id": call["call_id"], "output": "rain"}
+    torn: Any = ([reasoning, outcome], [call, outcome])
+    for items, without in zip(torn, ("required following item", "required 'reasoning' item"), strict=True):
+        with pytest.raises(openai.BadRequestError, match=without) as refused:
+            await alice.responses.create(model=MODEL, input=items, tools=[WEATHER])
+        assert str(items[0]["id"]) in refused.value.message
+        assert not [raw for raw in stand_in.provider.ids.secrets() if raw in refused.value.message]
 
 
 async def test_item_references_replay_a_history(alice: AsyncOpenAI, bob: AsyncOpenAI, stand_in: Running) -> None:

@@ -65,9 +65,9 @@ _SHAPES: Final = (
         "An item of type '{word}' was provided without its required following item.",
     ),
     _shape(
-        r"Item <ID1> of type <TYPE> was provided without its required <ID2> item",
-        "Item '{id1}' of type '{word}' was provided without its required item.",
-        "An item of type '{word}' was provided without its required item.",
+        r"Item <ID1> of type <TYPE> was provided without its required '(?P<needed>[a-z_]{1,40})' item",
+        "Item '{id1}' of type '{word}' was provided without its required '{needed}' item.",
+        "An item of type '{word}' was provided without its required '{needed}' item.",
     ),
     _shape(
         r"[Ee]ncrypted content for item <ID1> could not be verified",
@@ -204,7 +204,7 @@ _OUR_SENTENCES: Final = frozenset(
 )
 _OUR_ANONYMOUS: Final = re.compile(
     rf"(?:{_NOUNS}) not found\.|No such (?:{_NOUNS.lower()})\."
-    r"|An item of type '[a-z_]{1,40}' was provided without its required (?:following )?item\."
+    r"|An item of type '[a-z_]{1,40}' was provided without its required (?:following|'[a-z_]{1,40}') item\."
     r"|Invalid '[a-z_.\[\]0-9]{1,128}'\. Expected an ID that begins with '[a-z_]{1,16}'\."
 )
 
