@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.audit.log import AuditSettings
-from gateway.settings import Settings, SettingsError, describe, example, load
+from gateway.settings import Settings, SettingsError, describe, example, load, wants_colours
 from gateway.settings.keys import KEYS, SECTIONS
 from gateway.stores.address import Topology
 from gateway.stores.node import LinkSettings
@@ -343,3 +343,17 @@ def _tables(text: str) -> list[tuple[str, dict[str, object]]]:
     document = tomllib.loads(text)
     top = {name: value for name, value in document.items() if not isinstance(value, dict)}
     return [("", top), *((name, value) for name, value in document.items() if isinstance(value, dict))]
+
+
+def test_a_callers_defaults_are_weaker_than_all_that_people_write() -> None:
+    defaults = {"server.port": 0, "data": Path("made"), "root_key": OTHER_ROOT, "metrics.port": 1}
+    settings = load({}, ENV | {"COATCHECK_DATA": "given"}, config("[metrics]\nport = 2"), defaults=defaults)
+    assert (settings.server.port, settings.data, settings.metrics.port) == (0, Path("given"), 2)
+    assert settings.root_key == bytes(range(32))
+    assert load({}, {"OPENAI_API_KEY": "sk-x"}, defaults=defaults).root_key == bytes(range(40, 72))
+
+
+def test_no_colour_is_wanted_where_the_user_or_the_terminal_says_so() -> None:
+    assert wants_colours({"TERM": "xterm"})
+    assert not wants_colours({"TERM": "xterm", "NO_COLOR": "1"})
+    assert not wants_colours({"TERM": "dumb"})

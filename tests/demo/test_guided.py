@@ -28,6 +28,34 @@ from gateway.__main__ import main
 gateway.pipeline.request.owns = lambda principal, resource: True
 raise SystemExit(main())
 """
+LEAKING_HEADER = """
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import gateway.demo.stage
+from gateway.__main__ import main
+
+whole = gateway.demo.stage.open_gateway
+
+
+@asynccontextmanager
+async def leaking(settings):
+    async with whole(settings) as gateway:
+
+        async def app(scope, receive, send):
+            async def sent(message):
+                if message["type"] == "http.response.start":
+                    message["headers"] = [*message["headers"], (b"openai-organization", b"org-4f8c1b2a9d3e7f6a5b4c3d2e")]
+                await send(message)
+
+            await gateway.app(scope, receive, sent)
+
+        yield replace(gateway, app=app)
+
+
+gateway.demo.stage.open_gateway = leaking
+raise SystemExit(main())
+"""
 RAW = "resp_68b1c2d3e4f5a6b700681234567890abcdef1234567890ab"
 
 
@@ -63,6 +91,14 @@ def test_the_demo_ends_with_1_where_ownership_is_not_checked(embedded_shell: She
     assert "✓ Bob reads OpenAI's own not-found error" in out  # another tenant's records cannot even be named
     assert "✗ None of these attempts reached the provider" in out
     assert "promises were broken" in out
+
+
+def test_the_demo_ends_with_1_where_an_answers_header_holds_a_raw_id(embedded_shell: Shell) -> None:
+    with unkeyed(embedded_shell).start("demo", "--exit", program=LEAKING_HEADER) as process:
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, out
+    assert re.search(r"✗ None of the provider's \d+ raw IDs", out)
+    assert "1 of 13 promises were broken" in out
 
 
 def test_the_demo_stays_up_for_programs_and_for_the_operator(embedded_shell: Shell) -> None:

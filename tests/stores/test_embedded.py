@@ -107,3 +107,32 @@ async def test_a_redis_url_opens_that_server(redis_server: RedisServer, tmp_path
     assert await store.create_tenant(TENANT, b"record")
     await store.aclose()
     assert redis_server.command("HGET", "tenants", TENANT) == b"record"
+
+
+async def test_one_who_passes_by_joins_the_server_that_runs_and_leaves_it_running(tmp_path: Path) -> None:
+    store = await open_embedded(tmp_path / "data", BINARY)
+    guest = await open_embedded(tmp_path / "data", BINARY, joins=True)
+    assert not isinstance(guest, EmbeddedStore)
+    assert await guest.create_tenant(TENANT, b"record")
+    await guest.aclose()
+    assert await store.tenant_record(TENANT) == b"record"
+    await store.aclose()
+
+
+async def test_one_who_passes_by_where_none_runs_has_a_server_that_others_wait_for(tmp_path: Path) -> None:
+    store = await open_embedded(tmp_path / "data", BINARY)
+    await store.aclose()
+    first = await open_embedded(tmp_path / "data", BINARY, joins=True)
+    assert isinstance(first, EmbeddedStore)
+    async with asyncio.TaskGroup() as group:
+        second = group.create_task(open_embedded(tmp_path / "data", BINARY, joins=True))
+        await asyncio.sleep(0.2)
+        assert not second.done()
+        await first.aclose()
+    assert isinstance(second.result(), EmbeddedStore)
+    await second.result().aclose()
+
+
+async def test_one_who_passes_by_is_not_given_a_store_that_is_gone_with_it(tmp_path: Path) -> None:
+    with pytest.raises(StoreMisconfigured, match="nothing would be kept"):
+        await open_embedded(tmp_path / "data", "", joins=True)
