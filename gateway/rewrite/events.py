@@ -122,6 +122,8 @@ class EventTranslator:
             edits.append(Edit(event, "delta", event["delta"], heard))
             if event.get("logprobs"):
                 edits.append(Edit(event, "logprobs", event["logprobs"], []))
+        if kind.endswith(_DELTA) and type(event.get("delta")) is dict:
+            edits += self._hear_members(kind, event)
         if kind.endswith(_ANNOTATION):
             edits += realign(event.get("annotation"), self._shifts(event))
         terminal = kind in TERMINAL or name in TERMINAL
@@ -144,6 +146,19 @@ class EventTranslator:
         heard = utterance.hear(event["delta"], self.openings)
         self.hold(place, utterance, event)
         return heard
+
+    def _hear_members(self, kind: str, event: dict[str, Any]) -> list[Edit]:
+        """A delta of several texts (`stdout` and `stderr` of a command): each is heard by itself."""
+        whole, delta, edits = _place(kind, event), event["delta"], []
+        for name, piece in delta.items():
+            if type(piece) is str:
+                place = (*whole, name)
+                utterance = self._utterances.setdefault(place, Utterance())
+                heard = utterance.hear(piece, self.openings)
+                self.hold(place, utterance, event)
+                if heard != piece:
+                    edits.append(Edit(delta, name, piece, heard))
+        return edits
 
     def _release_for(self, kind: str, event: dict[str, Any]) -> tuple[tuple[str, bytes], ...]:
         """What this event of the same item ends. Another delta does not, nor does an annotation, which may come in the
@@ -168,7 +183,13 @@ class EventTranslator:
     def _released(self, place: Place) -> tuple[str, bytes]:
         utterance = self.holding.pop(place)
         event = {name: value for name, value in utterance.last.items() if name != "obfuscation"}
-        event["delta"] = utterance.release(self._table)
+        text = utterance.release(self._table)
+        if isinstance(event["delta"], dict):
+            event["delta"] = {
+                name: text if name == place[-1] else "" for name, piece in event["delta"].items() if type(piece) is str
+            }
+        else:
+            event["delta"] = text
         if "logprobs" in event:
             event["logprobs"] = []
         utterance.last = {}
