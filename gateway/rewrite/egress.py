@@ -49,7 +49,7 @@ _NONE: Final[frozenset[str]] = frozenset()
 _TREES: Final = frozenset(
     {
         "metadata", "attributes", "arguments", "parameters", "output_schema", "input_schema", "schema", "format",
-        "filters", "user_location", "action", "actions", "operation", "logprobs", "queries",
+        "filters", "user_location", "logprobs", "queries", "keys", "env", "commands",
         "allowed_tools", "require_approval", "allowed_domains",
         "domain_secrets", "source", "input_audio", "agent", "summary_text",
     }
@@ -70,10 +70,12 @@ _TEXTS: Final = frozenset(
 """Keys whose strings are theirs, or tokens that address nothing; objects below them are looked into."""
 
 _BELOW: Final = {
+    "action": frozenset({"query", "url", "pattern", "working_directory"}),
+    "sources": frozenset({"url"}),
     "pending_safety_checks": frozenset({"id", "message"}),
     "acknowledged_safety_checks": frozenset({"id", "message"}),
 }
-"""More such keys, below one key: these IDs are tokens of one call."""
+"""More such keys, below one key: what the model wants looked at, and IDs that are tokens of one call."""
 
 _MAPS: Final = frozenset({"variables"})
 """Objects whose keys are the user's: every string directly below is theirs."""
@@ -84,7 +86,6 @@ _BY_TYPE: Final = {
     "mcp": frozenset({"headers"}),
     "mcp_call": frozenset({"error"}),
     "mcp_list_tools": frozenset({"tools", "error"}),
-    "shell_call_output": frozenset({"output"}),
     "local_shell_call_output": frozenset({"output"}),
 }
 """More such keys, in objects of one type."""

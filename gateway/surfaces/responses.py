@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.names import Kind
-from gateway.surfaces.items import ANNOTATION, CONTENT, ECHOED_ITEM, ITEM, ITEM_LIST, TOOL, echoed
+from gateway.surfaces.items import ANNOTATION, CONTENT, ECHOED_ITEM, ITEM, ITEM_LIST, STREAMS, TOOL, echoed
 from gateway.surfaces.missing import PREVIOUS_RESPONSE
 from gateway.surfaces.route import Body, Route
 from gateway.surfaces.spec import (
@@ -131,8 +131,8 @@ EVENT: Final = Typed(
         "response.shell_call_command.added": _event(command=SPEECH),
         "response.shell_call_command.delta": _event(delta=SPEECH),
         "response.shell_call_command.done": _event(command=SPEECH),
-        "response.shell_call_output_content.delta": _event(delta=SPEECH),
-        "response.shell_call_output_content.done": _event(output=SPEECH),
+        "response.shell_call_output_content.delta": _event(delta=STREAMS),
+        "response.shell_call_output_content.done": _event(output=Each(STREAMS)),
         "response.apply_patch_call_operation_diff.delta": _event(delta=SPEECH),
         "response.apply_patch_call_operation_diff.done": _event(diff=SPEECH),
         "response.audio.delta": _event(delta=MEDIA),
