@@ -17,6 +17,7 @@ _USERS_OWN = frozenset(
     {
         "metadata",
         "attributes",
+        "arguments",
         "parameters",
         "input_schema",
         "schema",

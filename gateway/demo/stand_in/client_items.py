@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.demo.stand_in.hosted_items import arguments_for
 from gateway.demo.stand_in.messages import text_of
 from gateway.demo.stand_in.outputs import Json, Output, Turn
+from gateway.demo.stand_in.raw_ids import Exposure
 
 
 def function_calls(turn: Turn) -> list[Output]:
@@ -129,7 +130,8 @@ def apply_patch(turn: Turn) -> Output:
 
 def computer(turn: Turn) -> Output:
     check = {
-        "id": turn.ids.new("cu_sc_", place="pending_safety_checks[].id"),
+        # A token that the client acknowledges: it addresses nothing.
+        "id": turn.ids.new("cu_sc_", place="pending_safety_checks[].id", exposure=Exposure.CORRELATION),
         "code": "malicious_instructions",
         "message": "We have detected instructions that may cause trouble.",
     }
