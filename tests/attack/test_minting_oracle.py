@@ -17,7 +17,7 @@ import pytest
 from gateway.ids.kinds import kind_of_prefix
 from gateway.names import Kind
 from gateway.stores.claims import claimed_by, own_key
-from gateway.stores.records import record_key
+from gateway.stores.records import open_record, record_key
 from gateway.surfaces.table import ROUTES
 from tests.attack.belongings import MODEL, Belongings, conversation
 from tests.attack.house import PROJECT, Caller, house
@@ -139,7 +139,7 @@ def items(raw: str) -> list[Json]:
         {"type": "mcp_list_tools", "server_label": raw, "tools": [tool], "error": raw},
         {"type": "mcp_call", "server_label": raw, "name": raw, "arguments": raw, "output": raw, "error": raw},
         {"type": "mcp_approval_request", "server_label": raw, "name": raw, "arguments": json.dumps({"id": raw})},
-        {"type": "web_search_call", "status": "completed", "action": {"type": "open_page", "url": raw, "id": raw}},
+        {"type": "web_search_call", "status": "completed", "action": {"type": "open_page", "url": raw}},
         {"type": "file_search_call", "queries": [raw], "results": [{"attributes": {"id": raw}, "text": raw}]},
         {"type": "local_shell_call", "call_id": "call_l", "action": {"command": [raw], "env": {"id": raw}}},
         {"type": "local_shell_call_output", "output": json.dumps({"id": raw})},
@@ -256,17 +256,17 @@ def _suspicious(town: Town, own: Belongings, gathered: set[str], raws: dict[Kind
 
     Those are many, and each is proven by its record, which names the raw ID that it opens.
     """
-    mapper, running = town.house.mapper(own.caller.tenant), town.house
-    tried = set()
+    mapper, raw_texts = town.house.mapper(own.caller.tenant), set(raws.values())
+    keys: dict[str, bytes] = {}
     for text in gathered:
-        parsed = mapper.verify(text)
-        kind = kind_of_prefix(parsed.prefix) or Kind.ITEM if parsed else None
-        if parsed is None or kind is None:
-            if text in raws.values():
-                tried.add(text)
-            continue
-        recorded = running.redis.command("EXISTS", record_key(mapper.tenant, kind, parsed.h))
-        if not recorded or town.house.raw_of(own.caller.tenant, text) in raws.values():
+        if parsed := mapper.verify(text):
+            kind = kind_of_prefix(parsed.prefix) or Kind.ITEM
+            keys[text] = record_key(mapper.tenant, kind, parsed.h)
+    tried = gathered & raw_texts
+    stored = town.house.redis.command("MGET", *keys.values())
+    for (text, key), data in zip(keys.items(), stored, strict=True):
+        record = open_record(mapper.keys.storage, key, data) if data is not None else None
+        if record is None or record.raw.text in raw_texts:
             tried.add(text)
     return tried
 
