@@ -5,11 +5,15 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from gateway.settings.keys import Settings
 from gateway.settings.readers import read_secret_file
 from gateway.upstreams.credentials import UpstreamCredential
 from gateway.upstreams.origin import parse_base_url
+
+CLOSING_S: Final = 4.0
+"""What the server keeps of its time after `drain_s`: to end open streams, to close, and for the listeners beside it."""
 
 
 def contradictions(settings: Settings, serves: bool) -> Iterator[tuple[str, str]]:
@@ -29,8 +33,11 @@ def contradictions(settings: Settings, serves: bool) -> Iterator[tuple[str, str]
         yield "policies", "must be a folder"
     if settings.data.exists() and not settings.data.is_dir():
         yield "data", "must be a folder"
-    if settings.transport.exit_s <= settings.transport.drain_s:
-        yield "transport.exit_s", "must be more than drain_s"
+    if settings.transport.exit_s < settings.transport.drain_s + CLOSING_S:
+        yield (
+            "transport.exit_s",
+            f"must be at least {CLOSING_S:g} s more than drain_s: open streams are told so in between",
+        )
     if not settings.redis.durable_timeout_s < settings.audit.begin_timeout_s < settings.redis.unconfirmed_s:
         yield "audit.begin_timeout_s", "must be more than [redis] durable_timeout_s and less than unconfirmed_s"
     yield from _tls(settings.server.tls_certificate_file, settings.server.tls_key_file)

@@ -79,7 +79,7 @@ class TransportLimits:
     keep_alive_s: int = key(75, "An idle connection. Longer than your load balancer's, so that it closes first.")
     linger_s: float = key(1.0, "How long the rest of a refused request is read, so that its sender sees the answer.")
     drain_s: float = key(30.0, "After SIGTERM: how long open requests may go on.")
-    exit_s: float = key(35.0, "After SIGTERM: when the process has ended. Longer than drain_s.")
+    exit_s: float = key(35.0, "After SIGTERM: when the process has ended. At least 4 s more than drain_s.")
     websocket_frame_bytes: int = key(32 * 1024 * 1024, "A WebSocket message.", low=1_024)
     trusted_proxies: tuple[Network, ...] = key((), "Networks of proxies whose X-Forwarded-For counts.")
 
