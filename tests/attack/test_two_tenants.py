@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
+from gateway.audit.event import decode
 from gateway.ids.encoding import ALPHABET
 from gateway.ids.kinds import KINDS
 from gateway.names import Kind
 from gateway.surfaces.missing import missing_for
 from gateway.surfaces.route import Route
-from gateway.surfaces.spec import Role
+from gateway.surfaces.spec import Id, Role
 from gateway.surfaces.table import ROUTES
 from tests.attack.belongings import MODEL, Belongings, around, conversation, examples, gather, owned
 from tests.attack.house import Caller, House, Reply, house
@@ -269,6 +270,42 @@ def test_an_inline_items_id_that_does_not_open_is_left_out_and_changes_nothing_e
             elif plain(reply) != answered:
                 wrong.append(f"{place}: {leaves} reads {plain(reply)} instead of {answered}")
     assert not wrong, "\n".join(wrong[:20])
+
+
+REASONS: dict[str, Callable[[Town], tuple[Belongings, str]]] = {
+    "not_owned": lambda town: (town.carol, town.alice.response),
+    "foreign_or_retired": lambda town: (town.bob, town.alice.response),
+    "not_an_opaque_id": lambda town: (town.alice, town.raw(town.alice.response)),
+    "wrong_kind": lambda town: (town.alice, town.alice.talk),
+    "not_recorded": lambda town: (town.alice, town.alice.deleted[Kind.RESPONSE]),
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_the_log_and_only_the_log_tells_why_an_id_did_not_open(town: Town, reason: str) -> None:
+    sender, text = REASONS[reason](town)
+    store, tenant = town.house.deployment.gateway.shared.store, town.house.tenant(sender.caller.tenant)
+    place = places(next(route for route in ROUTES if route.action == "responses.retrieve"))[0]
+    expected = not_found(town, place)
+    reply, _ = send(town, sender.caller, request(place, sender, text))
+    assert reply.without(text) == expected
+    (newest,) = town.house.run(store.read_events_before(tenant, 1 << 40, 1))
+    outcome = decode(newest.body).outcome
+    assert outcome is not None
+    assert (outcome.reason, outcome.status) == (reason, 404)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.query], ids=lambda route: route.action)
+def test_a_raw_id_in_the_query_reads_as_missing_and_another_parameter_is_refused(town: Town, route: Route) -> None:
+    raw = town.raw(town.alice.response)
+    path = re.sub(
+        r"\{(\w+)\}", lambda name: owned(Place(route, "path", name[1], route.path_ids[name[1]]), town.alice), route.path
+    )
+    for name in [*(name for name, spec in route.query.items() if not isinstance(spec, Id)), "x_new"]:
+        for key in (name, f"{name}[]"):
+            sent = route.method, f"{path}?{key}={raw}", complete(route, {}) if route.request else None
+            reply, received = send(town, town.alice.caller, sent)
+            assert (reply.status, received) == (400 if name == "x_new" else 404, []), (key, reply.body)
 
 
 @pytest.mark.parametrize("route", SPEAKING, ids=lambda route: route.action)
