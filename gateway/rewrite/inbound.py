@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gateway.errors import Problem, Reason
-from gateway.ids.form import Parsed
-from gateway.ids.kinds import kind_of_prefix
+from gateway.ids.form import TAIL_CHARS, Parsed
+from gateway.ids.kinds import PREFIXES, kind_of_prefix
 from gateway.ids.shape import is_raw_shape
 from gateway.names import Kind
 from gateway.surfaces.missing import missing_for
@@ -39,7 +39,10 @@ from gateway.surfaces.spec import (
 MAX_REFERENCES: Final = 4096
 """Places a request may name objects at; beyond it the request is refused before any look-up."""
 
-_EMBEDDED: Final = re.compile(r"(?<![A-Za-z0-9])[a-z][a-z0-9]*(?:_[a-z]+)*[_-][0-9A-Za-z]{34}(?![A-Za-z0-9])")
+# The prefixes of the table and no grammar of prefixes: in a hostile text, every place could be the beginning of one.
+_EMBEDDED: Final = re.compile(
+    rf"(?<![A-Za-z0-9])(?:{'|'.join(sorted(PREFIXES, key=len, reverse=True))})[0-9A-Za-z]{{{TAIL_CHARS}}}(?![A-Za-z0-9])"
+)
 
 Container = dict[str, Any] | list[Any]
 
@@ -231,6 +234,8 @@ class _Walker:
                 parsed = self.verify(text)
                 kind = kind_of_prefix(parsed.prefix) if parsed else None
                 if parsed and kind:
+                    if len(self.collected.quotations) >= MAX_REFERENCES:
+                        raise Problem(Reason.BAD_PARAMETER, f"more than {MAX_REFERENCES} IDs in replayed texts")
                     self.collected.quotations.append(Quotation(text, parsed, kind, container, key))
         elif isinstance(value, dict):
             for name, member in value.items():
