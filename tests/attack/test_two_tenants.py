@@ -260,6 +260,8 @@ def test_an_inline_items_id_that_does_not_open_is_left_out_and_changes_nothing_e
 ) -> None:
     wrong = []
     for place in filter(droppable, places(route)):
+        if place.spec.nowhere:
+            continue  # tests/pipeline/test_soft_references.py
         for sender, leaves in ATTACKS[attack](town, place):
             sent, answered = without_id(town, place, sender)
             reply, received = send(town, sender.caller, request(place, sender, *leaves))
