@@ -7,6 +7,7 @@ what belongs to another tenant cannot even be asked for.
 
 from __future__ import annotations
 
+import hmac
 import logging
 import secrets
 from collections import OrderedDict
@@ -15,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gateway.ids.blobs import open_blob
+from gateway.ids.encoding import lp
 from gateway.ids.form import Parsed
 from gateway.ids.keys import NONCE_BYTES
 from gateway.ids.kinds import KINDS, lifetime_s
@@ -126,6 +128,11 @@ class Mapper:
         """A record that opens under no other name, for the decryptions of a miss."""
         root = Root(RawId(Kind.RESPONSE, "0" * 55), Owner("-", "-"), Visibility.PRIVATE, "-", "-", 0)
         return seal_root(self.keys.storage, b"decoy", root, self._nonce(NONCE_BYTES))
+
+    def nowhere(self, kind: Kind, text: str) -> str:
+        """A raw ID of the service's form that no object has: a keyed hash, always the same for the same text."""
+        digest = hmac.digest(self.keys.identity.newest.token, lp("nowhere", kind.value, text), "sha256")
+        return f"{KINDS[kind].canonical}{digest.hex()[:50]}"
 
     # --- outbound
 

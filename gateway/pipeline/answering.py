@@ -266,7 +266,8 @@ def _job(heritage: Heritage, made: list[Record]) -> str:
 def table_of(exchange: Exchange, heritage: Heritage) -> IdTable:
     """What this request knows of IDs before its answer is read."""
     minting = Minting(exchange.known_mapper, heritage.owner, heritage.visibility, exchange.tokens)
-    table = IdTable(minting, {opened.raw.text: text for text, opened in exchange.opened.items()})
+    sent = {opened.raw.text: text for text, opened in exchange.opened.items()} | exchange.stand_ins
+    table = IdTable(minting, sent)
     if exchange.model:
         table.say(exchange.model)
     return table

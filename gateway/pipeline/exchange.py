@@ -82,6 +82,10 @@ class Exchange:
     """Hashed token → what the client wrote for it."""
     added: list[str] = field(default_factory=list)
     """Hashed tokens that the client did not ask for; an answer that repeats one says null there."""
+    correlated: set[str] = field(default_factory=set)
+    """Opaque IDs that name nothing but another item of the same input; they go upstream as they are."""
+    stand_ins: dict[str, str] = field(default_factory=dict)
+    """Made-up raw ID → the opaque ID that did not open, where the service itself shall say that it knows no such thing."""
     made: list[tuple[Kind, str]] = field(default_factory=list)
     """Kind and opaque ID of each root that the answer made."""
     unrecorded: list[Record] = field(default_factory=list)
@@ -130,6 +134,15 @@ class Exchange:
     def record(self, reference: Reference | Quotation) -> Opened | None:
         """What the look-up of a reference gave; None where there was none to do."""
         return self.records.get((reference.kind, reference.parsed.h)) if reference.parsed else None
+
+    def stand_in_for(self, reference: Reference) -> str:
+        """A raw ID that exists nowhere, for a soft reference that does not open: the answer is then the service's own for a
+        thing that does not exist. It reads back as what the client wrote, if that is an opaque ID, else as null."""
+        raw = self.known_mapper.nowhere(reference.kind, reference.text)
+        if reference.parsed is None:
+            self.added.append(raw)
+        self.stand_ins[raw] = reference.text if reference.parsed else raw
+        return raw
 
     @property
     def deleted(self) -> Opened | None:

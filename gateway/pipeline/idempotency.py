@@ -7,6 +7,7 @@ nobody saw is not carried out twice there either.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from dataclasses import dataclass
 from typing import Final
@@ -18,7 +19,9 @@ from gateway.ids.encoding import lp
 from gateway.names import TenantId
 from gateway.pipeline.exchange import Exchange
 from gateway.pipeline.provider import idempotency_token, wants_stream
+from gateway.pipeline.recorder import STORE_LIMIT_S
 from gateway.stores.contract import Store, StoreError
+from gateway.tasks import Tasks
 
 _HELD: Final = b"held"
 _DONE: Final = b"done"
@@ -37,6 +40,7 @@ class Slot:
 @dataclass(frozen=True, slots=True)
 class Idempotency:
     store: Store
+    tasks: Tasks
     held_s: int
     """How long a key may be held: as long as a request may take."""
     lifetime_s: int
@@ -54,9 +58,15 @@ class Idempotency:
         held = b"|".join((_HELD, body, exchange.head.request_id.encode()))
         slot = Slot(exchange.known_principal.tenant, idempotency_token(exchange, sent), body, held)
         try:
-            met = await self.store.reserve_slot(slot.tenant, slot.token, held, self.held_s)
-        except StoreError:
+            async with asyncio.timeout(STORE_LIMIT_S):
+                met = await self.store.reserve_slot(slot.tenant, slot.token, held, self.held_s)
+        except (StoreError, TimeoutError):
+            # It may be held all the same, and the client was told to try again.
+            self.let_go(slot)
             raise Problem(Reason.AUDIT_UNAVAILABLE, retry_after_s=1) from None
+        except asyncio.CancelledError:
+            self.let_go(slot)
+            raise
         if met is None:
             return slot
         state, met_body, made = met.split(b"|", 2)
@@ -72,13 +82,17 @@ class Idempotency:
         """The request succeeded. `made`: the opaque ID of its object; empty where it can't be fetched again."""
         value = b"|".join((_DONE, slot.body, made.encode()))
         try:
-            await self.store.fill_slot(slot.tenant, slot.token, slot.held, value, self.lifetime_s)
-        except StoreError:
+            async with asyncio.timeout(STORE_LIMIT_S):
+                await self.store.fill_slot(slot.tenant, slot.token, slot.held, value, self.lifetime_s)
+        except (StoreError, TimeoutError):
             # It stays held until it expires: a repetition is refused, and nothing is done twice.
             return
 
-    async def release(self, slot: Slot) -> None:
-        """The request failed, and may be sent again."""
+    def let_go(self, slot: Slot) -> asyncio.Task[None]:
+        """The request failed, and may be sent again. Goes on also where nobody waits."""
+        return self.tasks.spawn("free idempotency key", self._release(slot))
+
+    async def _release(self, slot: Slot) -> None:
         try:
             await self.store.release_slot(slot.tenant, slot.token, slot.held)
         except StoreError:

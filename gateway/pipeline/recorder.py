@@ -22,8 +22,8 @@ from gateway.telemetry import Metrics
 
 LOG = logging.getLogger(__name__)
 
-_CLAIM_LIMIT_S: Final = 0.5
-"""As long as the log may take to confirm what goes with the claim."""
+STORE_LIMIT_S: Final = 0.5
+"""What a request waits for the store beside the log, which has a limit of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class Recorder:
             if (claim := record.claim) is None:
                 continue
             try:
-                async with asyncio.timeout(_CLAIM_LIMIT_S):
+                async with asyncio.timeout(STORE_LIMIT_S):
                     winner = await self.store.claim(claim.key, claim.value, claim.lifetime_s)
             except (StoreError, TimeoutError):
                 raise Problem(Reason.MAPPING_UNAVAILABLE) from None

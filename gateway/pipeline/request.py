@@ -30,9 +30,10 @@ from gateway.pipeline.answering import Answering
 from gateway.pipeline.exchange import Answer, Exchange, Head
 from gateway.pipeline.idempotency import Idempotency, Slot
 from gateway.pipeline.provider import Provider
-from gateway.pipeline.recorder import Recorder
+from gateway.pipeline.recorder import STORE_LIMIT_S, Recorder
 from gateway.rewrite.inbound import Quotation, Reference, collect, put, refusal
 from gateway.stores.contract import Lookup, StoreError
+from gateway.stores.erasures import ErasuresUnreadable
 from gateway.stores.keyring import Keyring, KeysMissing
 from gateway.surfaces.route import Route
 from gateway.surfaces.spec import Role
@@ -110,11 +111,12 @@ class Pipeline:
 
     async def _unlock(self, exchange: Exchange, principal: Principal) -> None:
         try:
-            unlocked = await self.keyring.tenant(principal.tenant)
-            deployment = await self.keyring.deployment()
+            async with asyncio.timeout(STORE_LIMIT_S):
+                unlocked = await self.keyring.tenant(principal.tenant)
+                deployment = await self.keyring.deployment()
         except KeysMissing:
             raise Problem(Reason.TENANT_INACTIVE) from None
-        except StoreError:
+        except (StoreError, TimeoutError, ErasuresUnreadable):
             raise Problem(Reason.AUDIT_UNAVAILABLE, retry_after_s=1) from None
         exchange.principal = principal
         exchange.mapper = self.mappers.of(deployment, unlocked)
@@ -157,16 +159,25 @@ class Pipeline:
     def _decide(self, exchange: Exchange, principal: Principal) -> None:
         """Ownership of everything named, then the policies. Raw IDs are in place afterwards."""
         mapper, collected = exchange.known_mapper, exchange.collected
+        inline = {one.text for one in collected.references if one.spec.role is Role.OWN and not one.required}
         for reference in collected.references:
             opened = exchange.record(reference)
             reason = _closed(reference, opened, principal, mapper)
             if reason is None and opened:
                 reference.raw = opened.raw.text
                 exchange.opened[reference.text] = opened
+            elif reference.spec.correlates and reference.parsed and reference.text in inline:
+                exchange.correlated.add(reference.text)
             elif reference.required:
                 raise reference.problem(reason or Reason.NOT_RECORDED)
             else:
                 collected.dropped += 1
+        for reference in collected.references:
+            # An approval and the request that it answers, both in this very input: they only have to name each other.
+            if reference.text in exchange.correlated and not reference.raw:
+                reference.raw = reference.text
+            elif reference.spec.nowhere and not reference.raw:
+                reference.raw = exchange.stand_in_for(reference)
         for quotation in collected.quotations:
             opened = exchange.record(quotation)
             if opened and mapper.form.is_current(quotation.parsed) and owns(principal, opened.root):
@@ -188,7 +199,7 @@ class Pipeline:
         try:
             answer = await self.answering.answer(exchange)
         except BaseException:
-            await asyncio.shield(self.recorder.tasks.spawn("free idempotency key", self.idempotency.release(slot)))
+            await asyncio.shield(self.idempotency.let_go(slot))
             raise
         try:
             await self.idempotency.fill(slot, exchange.made[0][1] if exchange.made else "")

@@ -31,6 +31,7 @@ from gateway.surfaces.spec import (
 _OWN: Final = Id(Kind.ITEM, Role.OWN, INPUT_ITEM)
 _REFERENCE: Final = Id(Kind.ITEM, Role.REF, INPUT_ITEM)
 # A call that was made says by whose leave; a history may outlive the request for approval, and the field is optional.
+_APPROVED: Final = replace(_REFERENCE, correlates=True)
 _APPROVED_BY: Final = Id(Kind.ITEM, Role.SOFT)
 _FILE: Final = Id(Kind.FILE, Role.REF)
 _FILES: Final = Each(_FILE)
@@ -219,7 +220,7 @@ ITEMS: Final[dict[str, Obj]] = {
     "configuration_update": _item(text=Obj({"format": USER}), tools=Each(TOOL)),
     "mcp_list_tools": _item(server_label=USER, tools=USER, error=USER),
     "mcp_approval_request": _item(server_label=USER, arguments=SPEECH),
-    "mcp_approval_response": _item(approval_request_id=_REFERENCE, reason=USER),
+    "mcp_approval_response": _item(approval_request_id=_APPROVED, reason=USER),
     "mcp_call": _item(server_label=USER, arguments=SPEECH, output=USER, error=USER, approval_request_id=_APPROVED_BY),
     "program": _item(code=REPLAYED, fingerprint=BLOB),
     "program_output": _item(result=REPLAYED, output=_OUTPUT),

@@ -38,7 +38,7 @@ _CONTEXT: Final[dict[str, Spec]] = {
     "prompt_cache_key": Hashed("prompt_cache_key"),
     "safety_identifier": Hashed("safety_identifier"),
     "user": Hashed("user"),
-    "prompt_cache_options": Obj({"comparison_response_id": Id(Kind.RESPONSE, Role.SOFT)}),
+    "prompt_cache_options": Obj({"comparison_response_id": Id(Kind.RESPONSE, Role.SOFT, nowhere=True)}),
 }
 """What a request says and an answer repeats."""
 

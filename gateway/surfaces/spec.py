@@ -43,6 +43,10 @@ class Id:
     missing: Missing | None = None
     passes: str = ""
     """A prefix of correlation tokens that this place also takes, unchanged (`call_`)."""
+    correlates: bool = False
+    """It may name an inline item of the same input, recorded or not: then both go upstream as they are."""
+    nowhere: bool = False
+    """Where it does not open, an ID that exists nowhere goes upstream, so that the service itself says so."""
 
 
 @dataclass(frozen=True, slots=True)

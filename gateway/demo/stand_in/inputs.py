@@ -142,7 +142,7 @@ def _resolve(provider: Provider, item: Json, raw: str | None, lineage: str) -> J
     blob = item.get("encrypted_content")
     if blob is not None and not (isinstance(blob, str) and provider.sealer.genuine(blob)):
         raise failures.bad_encrypted_content(str(raw), str(blob), provider.organization)
-    if known is None:
+    if known is None and not (raw and kind == "mcp_approval_request"):  # whose answer, in the same input, names it
         prefix = _MADE.get(kind) or PREFIXES.get(kind, "item")
         item = {**item, "id": provider.ids.new(f"{prefix}_", lineage, place="input item")}
     return {**item, "content": _content(item), "status": "completed"} if kind == "message" else item
