@@ -49,7 +49,8 @@ class ApiKeyAuthenticator:
         if known is not None and now < known[0] <= now + REFUSED_FOR_S:
             return known[1]
         try:
-            verdict = await self._look_up(token, now)
+            async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
+                verdict = await self._look_up(token, now)
         except (StoreError, TimeoutError, ErasuresUnreadable) as error:
             # Without the store no event could be written either; the client meets the answer of `begin`.
             raise Problem(Reason.AUDIT_UNAVAILABLE, retry_after_s=1) from error
@@ -64,8 +65,7 @@ class ApiKeyAuthenticator:
         key = read_key((await self._keyring.deployment()).keys.pepper, token)
         if key is None:
             return Rejected(Why.CHECKSUM_WRONG)
-        async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
-            stored = await self._store.api_key(key.tenant, key.tag)
+        stored = await self._store.api_key(key.tenant, key.tag)
         if stored is None:
             return Rejected(Why.KEY_UNKNOWN)
         record = await self._open(key, stored)

@@ -69,6 +69,45 @@ async def test_without_redis_a_request_is_refused_in_time_and_nothing_goes_upstr
     assert await at.unanswered() == []
 
 
+async def test_keys_that_are_due_to_be_read_again_make_no_refusal_slower(
+    at: Desk, own_redis_server: RedisServer
+) -> None:
+    """As after a minute: what the process keeps of keys is old, and Redis hangs."""
+    await at.created()
+    keyring = at.gateway.gateway.shared.keyring
+    own_redis_server.pause()
+    for deployment in (keyring._deployment, None):
+        keyring._tenants.clear()
+        keyring._deployment = deployment
+        started = time.monotonic()
+        replies = await asyncio.gather(*(at.create() for _ in range(5)))
+        assert time.monotonic() - started < LIMIT_S
+        assert {reply.status_code for reply in replies} == {503}
+        assert all("retry-after" in reply.headers for reply in replies)
+    own_redis_server.restart()
+    await back(at)
+
+
+async def test_an_idempotency_key_that_could_not_be_taken_or_filled_blocks_nobody(
+    at: Desk, own_redis_server: RedisServer
+) -> None:
+    """Redis hangs right after the intent: whoever then tries again is not told that the request is under way."""
+    await at.created()
+    calls = len(at.upstream)
+
+    async def keyed() -> Any:
+        return await at.call("POST", "/responses", {"model": "gpt-5", "input": "x"}, idempotency_key="k")
+
+    own_redis_server.pause()
+    started = time.monotonic()
+    assert (await keyed()).status_code == 503
+    assert time.monotonic() - started < LIMIT_S
+    own_redis_server.restart()
+    await back(at)
+    assert (await keyed()).status_code == 200
+    assert len([one for one in at.upstream[calls:] if "idempotency-key" in dict(one.headers)]) == 1
+
+
 async def test_requests_at_once_without_redis_are_all_refused_in_time(at: Desk, own_redis_server: RedisServer) -> None:
     await at.created()
     calls = len(at.upstream)
