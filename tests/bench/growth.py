@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from typing import Any, Final
 
 import redis
@@ -10,6 +11,7 @@ import redis
 from tests.redis_fixture import RedisServer
 
 _BATCH: Final = 2_000
+_SETTLE_TIMEOUT_S: Final = 120.0
 _PATTERNS: Final = (b"{t:*}:id:*", b"own:*")
 """Keys of which there is one for each ID, or for each root; see gateway/stores/keyspace.py."""
 
@@ -34,8 +36,20 @@ def fill(server: RedisServer, ids: int) -> None:
             if number % _BATCH == 0:
                 pipe.execute()
         pipe.execute()
+        _settle(client)
     finally:
         client.close()
+
+
+def _settle(client: Any) -> None:
+    """Waits until the server has written its files anew, which so many new keys make it do. TimeoutError after two minutes."""
+    deadline = time.monotonic() + _SETTLE_TIMEOUT_S
+    while time.monotonic() < deadline:
+        state = client.info("persistence")
+        if not (state["aof_rewrite_in_progress"] or state["aof_rewrite_scheduled"] or state["rdb_bgsave_in_progress"]):
+            return
+        time.sleep(0.1)
+    raise TimeoutError("the Redis server goes on rewriting its file")
 
 
 def _like(name: bytes) -> bytes:
