@@ -28,6 +28,9 @@ from gateway.stores.records import Child, RecordState, Root, open_record, record
 
 LOG = logging.getLogger(__name__)
 
+_DECOY = b"decoy"
+"""The name under which decoys are sealed: no record's."""
+
 _NOBODY = Owner("coatcheck", "nobody")
 
 Nonce = Callable[[int], bytes]
@@ -99,23 +102,32 @@ class Mapper:
     def to_raw(self, lookup: Lookup, found: Found) -> Opened | None:
         """The record that was looked up, or None where this tenant has none.
 
-        A miss costs as many decryptions as a hit of its kind, so that time does not tell a stranger's ID from a lost one.
+        A miss does the work of a hit of its kind (as many records decrypted and read), so that time does not tell a
+        stranger's ID from a lost one.
         """
-        name = record_key(self.tenant, lookup.kind, lookup.h)
-        record = open_record(self.keys.storage, name, found.record or self._decoy)
         if not is_child(lookup.kind):
-            if not isinstance(record, Root) or record.kind is not lookup.kind:
+            root = self._open(lookup.kind, lookup.h, found.record, self._decoy_root)
+            if not isinstance(root, Root):
                 return self._missing(found.record)
-            return Opened(record.raw, lookup.h, record, lookup.h, record.state is RecordState.DELETED)
-        if not isinstance(record, Child) or record.kind is not lookup.kind:
-            open_record(self.keys.storage, name, self._decoy)
+            return Opened(root.raw, lookup.h, root, lookup.h, root.state is RecordState.DELETED)
+        child = self._open(lookup.kind, lookup.h, found.record, self._decoy_child)
+        if not isinstance(child, Child):
+            self._open(Kind.RESPONSE, b"", None, self._decoy_root)
             return self._missing(found.record)
-        root_name = record_key(self.tenant, record.root_kind, record.root_h)
-        root = open_record(self.keys.storage, root_name, found.root or self._decoy)
-        if not isinstance(root, Root) or root.kind is not record.root_kind:
+        root = self._open(child.root_kind, child.root_h, found.root, self._decoy_root)
+        if not isinstance(root, Root):
             return self._missing(found.root)
-        gone = RecordState.DELETED in (record.state, root.state)
-        return Opened(record.raw, lookup.h, root, record.root_h, gone)
+        gone = RecordState.DELETED in (child.state, root.state)
+        return Opened(child.raw, lookup.h, root, child.root_h, gone)
+
+    def _open(self, kind: Kind, h: bytes, data: bytes | None, decoy: bytes) -> Root | Child | None:
+        """The record of `kind` under `h`. Without one the decoy is opened in its place, and None is the answer."""
+        name = record_key(self.tenant, kind, h)
+        if data is None:
+            open_record(self.keys.storage, _DECOY, decoy)
+            return None
+        record = open_record(self.keys.storage, name, data)
+        return record if record is not None and record.kind is kind else None
 
     def _missing(self, stored: bytes | None) -> Opened | None:
         """None. An absent record is nothing to tell; one that does not open was not written by a gateway."""
@@ -124,10 +136,15 @@ class Mapper:
         return None
 
     @cached_property
-    def _decoy(self) -> bytes:
-        """A record that opens under no other name, for the decryptions of a miss."""
-        root = Root(RawId(Kind.RESPONSE, "0" * 55), Owner("-", "-"), Visibility.PRIVATE, "-", "-", 0)
-        return seal_root(self.keys.storage, b"decoy", root, self._nonce(NONCE_BYTES))
+    def _decoy_root(self) -> bytes:
+        raw = RawId(Kind.RESPONSE, "resp_" + "0" * 50)
+        root = Root(raw, Owner("decoy", "decoy"), Visibility.PRIVATE, self.upstream, self.project, 0)
+        return seal_root(self.keys.storage, _DECOY, root, self._nonce(NONCE_BYTES))
+
+    @cached_property
+    def _decoy_child(self) -> bytes:
+        child = Child(RawId(Kind.ITEM, "msg_" + "0" * 50), Kind.RESPONSE, bytes(16))
+        return seal_child(self.keys.storage, _DECOY, child, self._nonce(NONCE_BYTES))
 
     def nowhere(self, kind: Kind, text: str) -> str:
         """A raw ID of the service's form that no object has: a keyed hash, always the same for the same text."""
