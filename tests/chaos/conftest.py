@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import uvloop
 
+from tests.pipeline.desk import _session_stand_in, stand_in
 from tests.redis_fixture import _session_redis_server, own_redis_server, redis_server
-from tests.stand_in_fixture import stand_in
 
-__all__ = ["_session_redis_server", "own_redis_server", "redis_server", "stand_in"]
+__all__ = ["_session_redis_server", "_session_stand_in", "own_redis_server", "redis_server", "stand_in"]
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

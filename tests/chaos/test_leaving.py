@@ -117,14 +117,14 @@ async def test_two_hundred_clients_that_leave_exhaust_nothing(at: Desk) -> None:
 
 
 async def test_clients_that_leave_at_once_exhaust_nothing(at: Desk) -> None:
-    """300 that are gone as soon as they have asked."""
+    """1,000 that are gone as soon as they have asked."""
     await at.created()
 
     async def leave() -> None:
         async with connected(at.port) as connection:
             await sent(at, connection, stream=True)
 
-    for _ in range(15):
+    for _ in range(50):
         await asyncio.gather(*(leave() for _ in range(20)))
 
     async def settled() -> bool:

@@ -21,7 +21,7 @@ from tests.redis_fixture import RedisServer, until
 from tests.transport.raw import RawConnection, connected
 from tests.upstreams.peer import CHUNKED_HEAD, Peer, Wire, chunk
 
-PING_S = 0.1
+PING_S = 0.05
 IDLE_S = 0.6
 
 
@@ -94,7 +94,7 @@ async def test_new_ids_work_in_the_moment_of_completed(at: Desk) -> None:
                 assert [item.id for item in got.output] == [item.id for item in event.response.output]
 
 
-@pytest.mark.parametrize("script", ["delay=0.12, delta=60", "delay=0.12, delta=60, keepalive, bom"])
+@pytest.mark.parametrize("script", ["delay=0.07, delta=60", "delay=0.07, delta=60, keepalive, bom"])
 async def test_a_ping_is_a_comment_that_the_sdk_never_sees(at: Desk, script: str) -> None:
     data = await at.streamed(script)
     assert b": ping\n" in data

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.desk import Desk, desk
-from tests.redis_fixture import RedisServer, _session_redis_server, own_redis_server, redis_server
-from tests.stand_in_fixture import Running, stand_in
+from tests.pipeline.desk import Desk, _session_stand_in, desk, stand_in
+from tests.redis_fixture import RedisServer, _session_redis_server, redis_server
+from tests.stand_in_fixture import Running
 
-__all__ = ["_session_redis_server", "own_redis_server", "redis_server", "stand_in"]
+__all__ = ["_session_redis_server", "_session_stand_in", "redis_server", "stand_in"]
 
 
 @pytest.fixture

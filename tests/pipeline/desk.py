@@ -8,16 +8,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 
 from gateway.admin.administration import Administration
 from gateway.demo.stand_in.provider import Received
-from gateway.demo.stand_in.server import Running
+from gateway.demo.stand_in.server import Running, running
 from gateway.names import TenantId
 from tests.audit.walker import walk
 from tests.gateway_fixture import Deployment, deployment
@@ -152,6 +153,19 @@ async def desk(
         httpx2.AsyncClient(timeout=10, limits=limits, trust_env=False) as http,
     ):
         yield Desk(gateway, redis, stand_in, http)
+
+
+@pytest.fixture(scope="session")
+def _session_stand_in() -> Iterator[Running]:
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def stand_in(_session_stand_in: Running) -> Running:
+    """The run's stand-in, which has forgotten everything."""
+    _session_stand_in.provider.reset()
+    return _session_stand_in
 
 
 def events_of(data: bytes) -> list[dict[str, Any]]:

@@ -231,13 +231,19 @@ async def test_an_unknown_path_is_quoted_only_where_it_is_harmless(at: Desk) -> 
     assert reply.json()["error"]["message"] == "Invalid URL (GET /v1/unknown//)."
 
 
-@pytest.mark.parametrize(
-    "credential", ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer sk-unknown", "Bearer cc-" + "a" * 5000, "Bearer \xff"]
-)
-async def test_a_credential_that_is_none_is_refused(at: Desk, credential: str) -> None:
+async def test_a_credential_that_is_none_is_refused(at: Desk) -> None:
     body = json.dumps(ask()).encode()
-    lines = (f"Authorization: {credential}", f"Content-Length: {len(body)}", f"Content-Type: {JSON}")
-    reply = await exchange(at.port, request("/v1/responses", *lines, method=b"POST", body=body))
-    assert reply.status == 401
-    assert reply.error["code"] == "invalid_api_key"
+    for credential in (
+        "",
+        "Bearer",
+        "Bearer ",
+        "Basic YTpi",
+        "Bearer sk-unknown",
+        "Bearer cck_" + "a" * 5000,
+        "Bearer \xff",
+    ):
+        lines = (f"Authorization: {credential}", f"Content-Length: {len(body)}", f"Content-Type: {JSON}")
+        reply = await exchange(at.port, request("/v1/responses", *lines, method=b"POST", body=body))
+        assert reply.status == 401, credential
+        assert reply.error["code"] == "invalid_api_key"
     assert at.upstream == []
