@@ -1,20 +1,38 @@
-"""Who waits for an answer. The server tells when it has left, without a task that would watch for it."""
+"""The other end of one request: how its answer is written, and how its leaving is heard of.
+
+An ASGI server takes an answer as messages, looks each header over, and may be asked to wait for every piece. What the gateway
+answers it has made itself, so a whole answer is one write, and a stream's piece is one call. Not a task waits for the client.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
 
 CLIENT: Final = "gateway.client"
 """The scope's key for the request's `Client`."""
 
 
+class Wire(Protocol):
+    """What the server's connection lends for one answer."""
+
+    def answer(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes | None) -> None:
+        """Head and body; None for the body: pieces follow, and `end`. ValueError for a line break in a header."""
+
+    def piece(self, data: bytes) -> Awaitable[None] | None:
+        """Part of a body, not empty. What is returned is awaited before the next: the client is slow."""
+
+    def end(self) -> None:
+        """The body is complete."""
+
+
 class Client:
     """One request's sender. Leaving is told once, to whoever asked last."""
 
-    __slots__ = ("_call", "left")
+    __slots__ = ("_call", "left", "wire")
 
-    def __init__(self) -> None:
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
         self.left = False
         self._call: Callable[[], object] | None = None
 

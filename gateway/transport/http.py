@@ -45,13 +45,14 @@ class GatewayApp:
             await send({"type": "http.response.start", "status": 204, "headers": list(preflight)})
             await send({"type": "http.response.body"})
             return
-        exchange = _Exchange(self, head, scope[CLIENT], receive, send)
+        exchange = _Exchange(self, head, scope[CLIENT], receive)
         try:
             async with self.drain.work():
                 await exchange.run()
         except Problem as problem:  # the process ends
             if exchange.streaming:
-                await send({"type": "http.response.body", "body": draining_event(0), "more_body": False})
+                scope[CLIENT].wire.piece(draining_event(0))
+                scope[CLIENT].wire.end()
             elif not exchange.started:
                 await refuse(problem, head.request_id, scope, send)
 
@@ -59,14 +60,13 @@ class GatewayApp:
 class _Exchange:
     """One request and its answer on the wire."""
 
-    __slots__ = ("_app", "_client", "_head", "_receive", "_send", "started", "streaming")
+    __slots__ = ("_app", "_client", "_head", "_receive", "started", "streaming")
 
-    def __init__(self, app: GatewayApp, head: Head, client: Client, receive: Receive, send: Send) -> None:
+    def __init__(self, app: GatewayApp, head: Head, client: Client, receive: Receive) -> None:
         self._app = app
         self._head = head
         self._client = client
         self._receive = receive
-        self._send = send
         self.started = False
         """The answer's head is on the wire."""
         self.streaming = False
@@ -98,21 +98,20 @@ class _Exchange:
 
     async def _write(self, answer: Answer) -> None:
         headers = [*answer.headers, *self._app.cors.answer_headers(self._head)]
-        start = {"type": "http.response.start", "status": answer.status, "headers": headers}
+        wire = self._client.wire
         if isinstance(answer.body, bytes):
             self.started = True
-            await self._send(start)
-            body = b"" if self._head.method == "HEAD" else answer.body
-            await self._send({"type": "http.response.body", "body": body})
+            wire.answer(answer.status, headers, answer.body)
             return
         self._app.metrics.stream_opened("sse")
         try:
             async with contextlib.aclosing(answer.body) as events:
                 self.started = True
-                await self._send(start)
+                wire.answer(answer.status, headers, None)
                 self.streaming = True
                 async for data in events:
-                    await self._send({"type": "http.response.body", "body": data, "more_body": True})
+                    if (slow := wire.piece(data)) is not None:
+                        await slow
         finally:
             self._app.metrics.stream_closed("sse")
-        await self._send({"type": "http.response.body"})
+        wire.end()

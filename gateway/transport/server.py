@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, ClassVar, Final, cast
 
@@ -69,7 +70,7 @@ class StrictProtocol(HttpToolsProtocol):
         self._linger_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._closing: ClosingTransport | None = None
-        self._client = Client()
+        self._client: Client | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -83,7 +84,8 @@ class StrictProtocol(HttpToolsProtocol):
                 timer.cancel()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
-        self._client.leave()
+        if self._client is not None:
+            self._client.leave()
 
     def data_received(self, data: bytes) -> None:
         if self._deaf:
@@ -148,11 +150,11 @@ class StrictProtocol(HttpToolsProtocol):
             except Problem as problem:
                 raise self._stop(problem) from None
         super().on_headers_complete()
-        self._client = Client()
-        cast(dict[str, Any], self.scope)[CLIENT] = self._client
         if not self._is_websocket():
             self._in_body = True
             self.cycle.transport = cast(asyncio.Transport, self._closing)
+            self._client = Client(AnswerWire(self.cycle))
+            cast(dict[str, Any], self.scope)[CLIENT] = self._client
 
     def on_body(self, body: bytes) -> None:
         self._loose_bytes = 0
@@ -244,6 +246,68 @@ class StrictProtocol(HttpToolsProtocol):
             self.transport.write_eof()
             self.flow.resume_reading()
             self._linger_timer = self.loop.call_later(self.limits.linger_s, self.transport.close)
+
+
+class AnswerWire:
+    """`Wire` on uvicorn's cycle: keeps the state that the cycle's own `send` keeps (uvicorn is pinned), and writes less often.
+
+    The headers are the gateway's own or of an allow-list with closed values, so they are not looked over again; a line
+    break in one is refused all the same.
+    """
+
+    __slots__ = ("_cycle",)
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+
+    def answer(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes | None) -> None:
+        cycle = self._cycle
+        if cycle.disconnected or cycle.response_started:
+            return
+        head = _status_line(status) + b"".join([b"%b: %b\r\n" % header for header in headers])
+        lines = 1 + len(headers)
+        if not head.count(b"\r\n") == head.count(b"\r") == head.count(b"\n") == lines:
+            raise ValueError("a header holds a line break")
+        cycle.response_started = True
+        cycle.waiting_for_100_continue = False
+        if b"connection: close\r\n" in head:
+            cycle.keep_alive = False
+        elif not cycle.keep_alive:
+            head += b"connection: close\r\n"
+        if body is None:
+            cycle.transport.write(head + b"transfer-encoding: chunked\r\n\r\n")
+            return
+        cycle.transport.write(b"%b\r\n%b" % (head, b"" if cycle.scope["method"] == "HEAD" else body))
+        self._complete()
+
+    def piece(self, data: bytes) -> Awaitable[None] | None:
+        cycle = self._cycle
+        if data and not cycle.disconnected:  # an empty chunk would be the last one
+            cycle.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        return cycle.flow.drain() if cycle.flow.write_paused and not cycle.disconnected else None
+
+    def end(self) -> None:
+        cycle = self._cycle
+        if not cycle.disconnected and not cycle.response_complete:
+            cycle.transport.write(b"0\r\n\r\n")
+            self._complete()
+
+    def _complete(self) -> None:
+        cycle = self._cycle
+        cycle.response_complete = True
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            cycle.transport.close()
+        cycle.on_response()
+
+
+@lru_cache(maxsize=64)
+def _status_line(status: int) -> bytes:
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = ""
+    return f"HTTP/1.1 {status} {phrase}\r\n".encode()
 
 
 class ClosingTransport:
