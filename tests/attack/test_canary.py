@@ -29,6 +29,7 @@ from gateway.telemetry import JsonFormatter
 from tests.attack.belongings import MODEL
 from tests.attack.canary_search import Search, readings, said
 from tests.attack.house import Caller, House, house
+from tests.redis_fixture import RedisServer
 
 VALUES: dict[str, tuple[str, ...]] = {
     "at": ("1:2:3:17:40:400:1000",),
@@ -273,9 +274,9 @@ def haul(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Haul]:
     yield from hauled(tmp_path_factory.mktemp("data"), IdStyle.HEX50, every_word())
 
 
-def dump(running: House) -> Iterator[tuple[str, bytes]]:
+def dump(server: RedisServer) -> Iterator[tuple[str, bytes]]:
     """All keys of Redis with their values, by type, and every command that it has written to its file."""
-    client: Any = redis.Redis(unix_socket_path=str(running.redis.socket_path))
+    client: Any = redis.Redis(unix_socket_path=str(server.socket_path))
     with client:
         for key in client.scan_iter(count=1000):
             match client.type(key):
@@ -292,7 +293,7 @@ def dump(running: House) -> Iterator[tuple[str, bytes]]:
                 case kind:
                     raise AssertionError(f"{key!r} is a {kind!r}, which is not searched")
             yield repr(key), b"\0".join([key, *parts])
-    folder = running.redis.socket_path.parent
+    folder = server.socket_path.parent
     files = [path for path in folder.rglob("*") if path.is_file() and "appendonly" in str(path)]
     assert files
     for path in files:
@@ -321,7 +322,7 @@ def test_no_log_line_and_no_metric_holds_a_raw_id_in_any_form(haul: Haul) -> Non
 
 def test_redis_holds_no_raw_id_in_any_form_nor_does_the_audit_log(haul: Haul) -> None:
     search, leaks, events = Search(haul.secrets), {}, 0
-    for what, data in dump(haul.house):
+    for what, data in dump(haul.house.redis):
         events += data.count(b'"targets"')
         if found := search(data):
             leaks[what] = sorted(found)[:3]
@@ -332,15 +333,14 @@ def test_redis_holds_no_raw_id_in_any_form_nor_does_the_audit_log(haul: Haul) ->
 def test_the_search_finds_a_record_that_is_not_encrypted(haul: Haul) -> None:
     secret = next(raw for raw, issued in haul.house.stand_in.provider.issued.items() if issued.place == "response.id")
     packed = bytes.fromhex(secret.removeprefix("resp_"))
-    client: Any = redis.Redis(unix_socket_path=str(haul.house.redis.socket_path))
     search = Search(haul.secrets)
     plants = [secret.encode(), packed, secret[::-1].encode(), b"\1\1" + packed + b"\0"]
     names = [f"{{t:x}}:id:response:{number}" for number in range(len(plants))]
-    with client:
-        client.mset(dict(zip(names, plants, strict=True)))
-        found = [what for what, data in dump(haul.house) if search(data)]
-        client.delete(*names)
-    assert {repr(name.encode()) for name in names} <= set(found)
+    with RedisServer() as server:
+        for name, planted in zip(names, plants, strict=True):
+            server.command("SET", name, planted)
+        found = {what for what, data in dump(server) if search(data)}
+    assert {repr(name.encode()) for name in names} < found, "each key, and the file of commands"
 
 
 def test_the_search_finds_an_id_that_is_split_escaped_or_chunked() -> None:
@@ -366,6 +366,6 @@ def test_ids_of_other_servers_stay_inside_too(tmp_path: Path, style: IdStyle) ->
     for haul in hauled(tmp_path, style, ["quote", "delta=3"]):
         search = Search(haul.secrets)
         leaks = haul.leaks(search)
-        for what, data in [*dump(haul.house), ("log", haul.log.getvalue().encode())]:
+        for what, data in [*dump(haul.house.redis), ("log", haul.log.getvalue().encode())]:
             leaks += [f"{what}: {leak}" for leak in search(data)]
         assert not leaks, "\n".join(leaks[:40])
