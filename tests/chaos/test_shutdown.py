@@ -156,6 +156,27 @@ async def test_a_killed_process_leaves_intents_that_are_closed_as_unknown_when_t
         assert redis_server.command("ZCARD", opened) == 0
 
 
+async def test_a_reader_that_does_not_read_costs_little_memory(
+    redis_server: RedisServer, stand_in: Running, tmp_path: Path
+) -> None:
+    async with program(redis_server, stand_in, tmp_path) as (process, at):
+        statm = Path(f"/proc/{process.pid}/statm")
+
+        def resident() -> int:
+            return int(statm.read_text().split()[1]) * 4096
+
+        await at.streamed("message, flood=1000")  # whatever grows by then has grown
+        before = resident()
+        async with connected(at.port) as one, connected(at.port) as other:
+            for reader in (one, other):
+                await sent(at, reader, "message, flood=100000", stream=True)
+            await asyncio.sleep(0.9)
+            assert resident() - before <= 2 * 10_000_000
+            passed = [request.bytes_sent for request in at.upstream[1:]]
+            await asyncio.sleep(0.1)
+            assert [request.bytes_sent for request in at.upstream[1:]] == passed, "the upstream stands still"
+
+
 async def test_a_client_gets_a_whole_answer_also_while_the_process_ends(
     redis_server: RedisServer, stand_in: Running, tmp_path: Path
 ) -> None:
