@@ -261,7 +261,7 @@ def test_an_inline_items_id_that_does_not_open_is_left_out_and_changes_nothing_e
     wrong = []
     for place in filter(droppable, places(route)):
         if place.spec.nowhere:
-            continue  # tests/pipeline/test_soft_references.py
+            continue  # below
         for sender, leaves in ATTACKS[attack](town, place):
             sent, answered = without_id(town, place, sender)
             reply, received = send(town, sender.caller, request(place, sender, *leaves))
@@ -272,6 +272,23 @@ def test_an_inline_items_id_that_does_not_open_is_left_out_and_changes_nothing_e
             elif plain(reply) != answered:
                 wrong.append(f"{place}: {leaves} reads {plain(reply)} instead of {answered}")
     assert not wrong, "\n".join(wrong[:20])
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_soft_reference_that_does_not_open_reaches_the_service_as_an_id_that_nothing_has(
+    town: Town, attack: str
+) -> None:
+    soft = [place for route in SPEAKING for place in places(route) if place.spec.nowhere]
+    assert soft
+    for place in soft:
+        for sender, leaves in ATTACKS[attack](town, place):
+            reply, received = send(town, sender.caller, request(place, sender, *leaves))
+            assert (reply.status, len(received)) == (200, 1), (place, leaves, reply.body)
+            (told,) = reach(received[0].json(), place.steps)
+            assert told not in leaves
+            assert told not in town.house.stand_in.provider.issued
+            if place.route.action == "responses.create":
+                assert reply.json()["prompt_cache_diagnostics"] == {"type": "comparison_response_not_found"}
 
 
 REASONS: dict[str, Callable[[Town], tuple[Belongings, str]]] = {
