@@ -99,10 +99,9 @@ async def test_keys_that_are_due_to_be_read_again_make_no_refusal_slower(
     await back(at)
 
 
-async def test_an_idempotency_key_that_could_not_be_taken_or_filled_blocks_nobody(
+async def test_a_request_with_an_idempotency_key_that_was_refused_may_come_again(
     at: Desk, own_redis_server: RedisServer
 ) -> None:
-    """Redis hangs right after the intent: whoever then tries again is not told that the request is under way."""
     await at.created()
     calls = len(at.upstream)
 
