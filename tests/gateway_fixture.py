@@ -55,8 +55,14 @@ class Deployment:
         return client
 
 
+def deployment(
+    redis_url: str, upstream: Running, folder: Path, **env: str
+) -> contextlib.AbstractAsyncContextManager[Deployment]:
+    return deployment_at(redis_url, upstream.api_url, folder, **env)
+
+
 @contextlib.asynccontextmanager
-async def deployment(redis_url: str, upstream: Running, folder: Path, **env: str) -> AsyncIterator[Deployment]:
+async def deployment_at(redis_url: str, upstream_url: str, folder: Path, **env: str) -> AsyncIterator[Deployment]:
     settings = await asyncio.to_thread(
         load,
         env={
@@ -64,7 +70,7 @@ async def deployment(redis_url: str, upstream: Running, folder: Path, **env: str
             "COATCHECK_DATA": str(folder),
             "REDIS_URL": redis_url,
             "OPENAI_API_KEY": "sk-upstream-secret",
-            "OPENAI_BASE_URL": upstream.api_url,
+            "OPENAI_BASE_URL": upstream_url,
             **env,
         },
     )
@@ -81,4 +87,4 @@ async def deployment(redis_url: str, upstream: Running, folder: Path, **env: str
                 await client.close()
 
 
-__all__ = ["Deployment", "deployment"]
+__all__ = ["Deployment", "deployment", "deployment_at"]
