@@ -13,13 +13,12 @@ anything it did not mint is known before any look-up. An inert ID has the same f
 
 from __future__ import annotations
 
-import hmac
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+from hmac import compare_digest
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.ids.encoding import base62, lp, unbase62
 from gateway.ids.keys import IdentityKeys
@@ -31,7 +30,12 @@ H_BYTES: Final = 16
 TAG_BYTES: Final = 8
 TAIL_CHARS: Final = 34
 MAX_CHARS: Final = 64
-_SIZE: Final = 1 + H_BYTES + TAG_BYTES
+_TAG_AT: Final = 1 + H_BYTES
+_SIZE: Final = _TAG_AT + TAG_BYTES
+_HEADERS: Final = tuple(bytes([header]) for header in range(256))
+_SIZED_HEADERS: Final = tuple(lp(header) for header in _HEADERS)
+_SIZED_PREFIXES: Final = {prefix: lp(prefix) for prefix in PREFIXES}
+_H_SIZE: Final = H_BYTES.to_bytes(4, "big")
 
 _H_DOMAIN: Final = "coatcheck id h 1"
 _TAG_DOMAIN: Final = "coatcheck id tag 1"
@@ -44,8 +48,7 @@ _BARE_INERT: Final = "id_"
 _CACHED_IDS: Final = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """An ID whose tag is the deployment's. Which tenant's it is, and whether it opens, is not known yet."""
 
     prefix: str
@@ -62,19 +65,19 @@ class DeploymentForm:
         if current not in tag_keys or not all(0 <= version <= 15 for version in tag_keys):
             raise ValueError("tag-key versions are 0 to 15, and the current one has a key")
         self.deployment = deployment
-        self._macs = {version: Mac(key) for version, key in tag_keys.items()}
+        head = lp(_TAG_DOMAIN, deployment)
+        self._macs = {version: Mac(key).after(head) for version, key in tag_keys.items()}
         self._current = current
-        self._head = lp(_TAG_DOMAIN, deployment)
 
     def mint(self, prefix: str, epoch: int, h: bytes) -> OpaqueId:
         """`prefix`, the header, `h` and the tag of the current version as an opaque ID."""
-        header = self.header(epoch)
-        tag = self._tag(self._macs[self._current], prefix, header, h)
-        return OpaqueId(prefix + base62(header + h + tag, TAIL_CHARS))
+        header = epoch << 4 | self._current
+        tag = _tag(self._macs[self._current], prefix, header, h)
+        return OpaqueId(prefix + base62(_HEADERS[header] + h + tag, TAIL_CHARS))
 
     def header(self, epoch: int) -> bytes:
         """The byte that states both versions."""
-        return bytes([epoch << 4 | self._current])
+        return _HEADERS[epoch << 4 | self._current]
 
     def verify(self, text: str) -> Parsed | None:
         """What `text` states, if this deployment wrote it, character by character; else None. Reads no store."""
@@ -84,13 +87,16 @@ class DeploymentForm:
         data = unbase62(text[-TAIL_CHARS:], _SIZE)
         if data is None or (mac := self._macs.get(data[0] & 15)) is None:
             return None
-        header, h, tag = data[:1], data[1 : 1 + H_BYTES], data[1 + H_BYTES :]
-        if not hmac.compare_digest(tag, self._tag(mac, prefix, header, h)):
+        header, h = data[0], data[1:_TAG_AT]
+        if not compare_digest(data[_TAG_AT:], _tag(mac, prefix, header, h)):
             return None
-        return Parsed(prefix, header[0] >> 4, header[0] & 15, h)
+        return Parsed(prefix, header >> 4, header & 15, h)
 
-    def _tag(self, mac: Mac, prefix: str, header: bytes, h: bytes) -> bytes:
-        return mac.digest(self._head + lp(prefix, header, h))[:TAG_BYTES]
+
+def _tag(mac: Mac, prefix: str, header: int, h: bytes) -> bytes:
+    """`mac` is prepared with domain and deployment; what follows is `lp(prefix, header, h)` of parts that stand ready."""
+    sized = _SIZED_PREFIXES.get(prefix) or lp(prefix)
+    return mac.digest(sized + _SIZED_HEADERS[header] + _H_SIZE + h)[:TAG_BYTES]
 
 
 class TenantForm:
@@ -100,10 +106,9 @@ class TenantForm:
         if current not in identity or not all(0 <= epoch <= 15 for epoch in identity):
             raise ValueError("ID epochs are 0 to 15, and the current one has keys")
         self._form = form
-        self._prf = Mac(identity[current].prf)
+        self._prf = Mac(identity[current].prf).after(lp(_H_DOMAIN, form.deployment))
         self._inert = {epoch: Mac(keys.inert) for epoch, keys in identity.items()}
         self._current = current
-        self._head = lp(_H_DOMAIN, form.deployment)
         # Streams name the same few IDs in every event: a hit costs a fiftieth of minting.
         self._cached = lru_cache(maxsize=_CACHED_IDS)(self._mint)
 
@@ -129,14 +134,14 @@ class TenantForm:
             return False
         header = bytes([parsed.epoch << 4 | parsed.tag_version])
         r, check = parsed.h[:8], parsed.h[8:]
-        return hmac.compare_digest(check, self._keyed(parsed.epoch, parsed.prefix, header, r))
+        return compare_digest(check, self._keyed(parsed.epoch, parsed.prefix, header, r))
 
     def is_current(self, parsed: Parsed) -> bool:
         """Whether it is of the living epoch. Another epoch's ID must not be looked up: its identity key was retired."""
         return parsed.epoch == self._current
 
     def _mint(self, kind: Kind, raw: str, project: str) -> tuple[OpaqueId, bytes]:
-        h = self._prf.digest(self._head + lp(project, kind.value, raw))[:H_BYTES]
+        h = self._prf.digest(lp(project, kind, raw))[:H_BYTES]
         return self._form.mint(prefix_of(kind, raw), self._current, h), h
 
     def _keyed(self, epoch: int, *parts: bytes | str) -> bytes:

@@ -25,6 +25,14 @@ class Mac:
         self._inner = hashlib.sha256(block.translate(_INNER))
         self._outer = hashlib.sha256(block.translate(_OUTER))
 
+    def after(self, head: bytes) -> Mac:
+        """The same key for messages that all begin with `head`, which is hashed once."""
+        mac = object.__new__(Mac)
+        mac._inner = self._inner.copy()
+        mac._inner.update(head)
+        mac._outer = self._outer
+        return mac
+
     def digest(self, message: bytes) -> bytes:
         """32 bytes."""
         inner = self._inner.copy()
