@@ -128,6 +128,7 @@ class Answering:
     ) -> AsyncGenerator[bytes, None]:
         translator = StreamTranslator(exchange.known_route.events or UNKNOWN, table)
         mailbox, unrecorded = Mailbox(upstream, self.ping_s), _Unrecorded(exchange, heritage)
+        cleared: set[bytes] = set()
         between = False
         try:
             while True:
@@ -144,7 +145,7 @@ class Answering:
                     if ready and (unrecorded.roots or ends):
                         yield b"".join(ready)
                         ready = []
-                    data = await self._let_go_or_undo(exchange, out, table, unrecorded)
+                    data = await self._let_go_or_undo(exchange, out, table, unrecorded, cleared)
                     if unrecorded.roots:
                         made = unrecorded.take_roots()
                         exchange.job = exchange.job or _job(heritage, made)
@@ -167,9 +168,11 @@ class Answering:
             mailbox.close()
             exchange.unrecorded = unrecorded.take_children()
 
-    async def _let_go_or_undo(self, exchange: Exchange, out: Out, table: IdTable, unrecorded: _Unrecorded) -> bytes:
+    async def _let_go_or_undo(
+        self, exchange: Exchange, out: Out, table: IdTable, unrecorded: _Unrecorded, cleared: set[bytes]
+    ) -> bytes:
         try:
-            return _let_go(exchange, out.data, table, out.touched)
+            return _let_go(exchange, out.data, table, out.touched, cleared)
         except Problem:
             await self.recorder.undo(exchange, unrecorded.take_roots())
             raise
@@ -273,8 +276,11 @@ def table_of(exchange: Exchange, heritage: Heritage) -> IdTable:
     return table
 
 
-def _let_go(exchange: Exchange, data: bytes, table: IdTable, touched: tuple[bytes, ...]) -> bytes:
-    """The very bytes that leave, after a last look. Tokens that the client did not ask for read as null."""
+def _let_go(
+    exchange: Exchange, data: bytes, table: IdTable, touched: tuple[bytes, ...], cleared: set[bytes] | None = None
+) -> bytes:
+    """The very bytes that leave, after a last look. Tokens that the client did not ask for read as null. `cleared`: what
+    the stream's earlier looks found to be ours."""
     for token in exchange.added:
         quoted = b'"' + token.encode() + b'"'
         if quoted in data:
@@ -285,6 +291,7 @@ def _let_go(exchange: Exchange, data: bytes, table: IdTable, touched: tuple[byte
         touched=touched,
         verify=table.minter.verify,
         quoted=exchange.opened,
+        cleared=cleared,
     )
     if finding is not None:
         LOG.critical("egress.blocked", extra={"fields": {"found": finding.what.value, "prefix": finding.prefix}})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -35,11 +35,13 @@ class Finding:
 
 
 _UUID: Final = rb"[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"
-_SUSPECT: Final = re.compile(rb"[_-](?:[0-9A-Za-z]{20,64}|" + _UUID + rb")(?![0-9A-Za-z_-])")
+_TAIL: Final = rb"(?:[0-9A-Za-z]{20,64}|" + _UUID + rb")(?![0-9A-Za-z_-])"
+# Two patterns, because `re` runs to the next `_` six times faster than to the next of two characters.
+_SUSPECTS: Final = (re.compile(rb"_" + _TAIL), re.compile(rb"-" + _TAIL))
 _BEFORE: Final = re.compile(rb"[0-9A-Za-z_-]*\Z")
 _PREFIXES: Final = frozenset(prefix.encode() for prefix in PREFIXES)
 _LONGEST_PREFIX: Final = max(map(len, _PREFIXES))
-_SHORTEST: Final = 20 + min(map(len, PREFIXES))
+_MOST_CLEARED: Final = 256
 _ESCAPE: Final = re.compile(rb"\\u00[2-7]|\\/")
 _DIGIT: Final = re.compile(rb"[0-9]")
 _LINES: Final = re.compile(rb"\r\n|\r|\n")
@@ -94,40 +96,50 @@ _BY_TYPE: Final = {
 def scan(
     data: bytes,
     *,
-    issued: Collection[str],
-    touched: Iterable[bytes],
+    issued: Container[str],
+    touched: Collection[bytes],
     verify: Callable[[str], bool],
     quoted: Container[str] = frozenset(),
+    cleared: set[bytes] | None = None,
 ) -> Finding | None:
     """What must not leave in `data`: a JSON document, or whole server-sent events.
 
     `issued`: opaque IDs of this answer; `touched`: raw IDs of this request; `verify`: whether a text is an opaque ID of
-    this deployment; `quoted`: what the client itself sent and an error message repeats. Cheap where nothing is found.
+    this deployment; `quoted`: what the client itself sent and an error message repeats; `cleared`: a memory for the scans
+    of one stream, whose events show the same IDs again and again. Cheap where nothing is found.
     """
-    known = list(touched)
-    for raw in known:
+    for raw in touched:
         if raw in data:
             return Finding(Found.TOUCHED, _prefix_of(raw))
-    # A quotation mark ends every ID, and most strings are too short, or seen before, or an ID of ours.
-    pieces = {piece for piece in data.split(b'"') if len(piece) >= _SHORTEST}
-    pieces.difference_update([text.encode() for text in issued])
-    suspicious = any(True for _ in _suspects(b'"'.join(pieces), issued, verify, quoted))
-    if not suspicious and not _ESCAPE.search(data):
+    suspect = _suspect(data, issued, verify, quoted, set() if cleared is None else cleared)
+    if suspect is None and not (b"\\" in data and _ESCAPE.search(data)):
         return None
-    return _read(data, _Reader([raw.decode() for raw in known], issued, verify, quoted))
+    return _read(data, _Reader([raw.decode() for raw in touched], issued, verify, quoted))
 
 
-def _suspects(
-    data: bytes, issued: Container[str], verify: Callable[[str], bool], quoted: Container[str]
-) -> Iterable[bytes]:
-    for match in _SUSPECT.finditer(data):
-        tail_at = match.start() + 1
-        head = _BEFORE.search(data[max(0, tail_at - _LONGEST_PREFIX - 1) : tail_at])
-        prefix = head.group() if head else b""
-        if prefix in _PREFIXES and (b"-" in match.group()[1:] or _DIGIT.search(match.group())):
-            text = (prefix + match.group()[1:]).decode("ascii")
-            if text not in issued and text not in quoted and not verify(text):
-                yield prefix
+def _suspect(
+    data: bytes, issued: Container[str], verify: Callable[[str], bool], quoted: Container[str], cleared: set[bytes]
+) -> bytes | None:
+    """The prefix of something of raw shape in `data` that is neither an ID of ours nor the client's own word. What is
+    ours stays so: `cleared` has it with all that tells what it is."""
+    for pattern in _SUSPECTS:
+        for match in pattern.finditer(data):
+            start, end = match.span()
+            # With the longest prefix and one character more before it: enough to know it by, the same ID often follows.
+            around = data[max(0, start - _LONGEST_PREFIX) : end]
+            if around in cleared:
+                continue
+            tail_at = len(around) - (end - start) + 1
+            tail = around[tail_at:]
+            head = _BEFORE.search(around, 0, tail_at)
+            prefix = head.group() if head else b""
+            if prefix in _PREFIXES and (b"-" in tail or _DIGIT.search(tail)):
+                text = (prefix + tail).decode("ascii")
+                if text not in issued and text not in quoted and not verify(text):
+                    return prefix
+            if len(cleared) < _MOST_CLEARED:
+                cleared.add(around)
+    return None
 
 
 def _read(data: bytes, reader: _Reader) -> Finding | None:
@@ -189,7 +201,8 @@ class _Reader:
             if raw in text:
                 return Finding(Found.TOUCHED, _prefix_of(raw.encode()))
         if shape:
-            for prefix in _suspects(text.encode("utf-8", "replace"), self.issued, self.verify, self.quoted):
+            prefix = _suspect(text.encode("utf-8", "replace"), self.issued, self.verify, self.quoted, set())
+            if prefix is not None:
                 return Finding(Found.RAW_SHAPE, prefix.decode())
         return None
 
