@@ -49,6 +49,10 @@ _NOTES: Final = """\
 Settings come from coatcheck.toml (another file: COATCHECK_CONFIG) and the environment; `serve --help` lists them.
 The commands on tenants, keys, IDs and the log work on the store of a gateway, whether it runs or not: give them its settings.
 """
+_ERASURES_MENDS: Final = (
+    "if this machine or data folder is new: copy the list from another machine that uses this store, or from its backup",
+    "if the folder was used with another store or root key: set COATCHECK_DATA to a folder of its own",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyRefused:
         return _fail("the root key does not open the keys in this store: they were made with another one")
     except (AdminRefused, ErasuresUnreadable, KeysMissing) as error:
-        return _fail(str(error))
+        return _fail(str(error), *(_ERASURES_MENDS if isinstance(error, ErasuresUnreadable) else ()))
     except StoreError as error:
         return _fail(f"the store cannot be used: {error}")
     except Problem:
@@ -187,7 +191,12 @@ def _parser() -> argparse.ArgumentParser:
     create = _command(tenants, "create", "make a tenant; prints its ID", _at_desk(desk.tenant_create))
     create.add_argument("name", metavar="NAME", help="for people; the ID is what counts")
     _command(tenants, "list", "all tenants: ID, state, name", _at_desk(desk.tenant_list))
-    suspend = _command(tenants, "suspend", "refuse all calls of a tenant from now on", _at_desk(desk.tenant_suspend))
+    suspend = _command(
+        tenants,
+        "suspend",
+        "refuse all calls of a tenant from now on; no command undoes it",
+        _at_desk(desk.tenant_suspend),
+    )
     suspend.add_argument("name", metavar="NAME", help="the tenant's name or ID")
 
     keys = _group(groups, "key", "gateway API keys: create, list, rotate, revoke")
@@ -226,7 +235,7 @@ def _parser() -> argparse.ArgumentParser:
         "--owner",
         type=_typed(Owner.parse),
         metavar="ISSUER#SUB",
-        help="whose it becomes; with --from, where a line says nothing",
+        help="whose it becomes, such as local#alice; with --from, where a line says nothing",
     )
     show = _command(
         ids, "show", "print the service's ID behind an opaque one; this is recorded", _at_desk(desk.id_show)

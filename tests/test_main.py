@@ -234,6 +234,17 @@ def test_another_root_key_is_told_as_such(shell: Shell) -> None:
     assert "the root key does not open" in fails(other, "tenant", "list")
 
 
+def test_a_data_folder_that_does_not_belong_to_the_store_is_told_with_what_to_do(shell: Shell) -> None:
+    shell.out("tenant", "create", "acme")
+    missing = fails(shell.using(COATCHECK_DATA="new"), "tenant", "list")
+    assert "new/erasures cannot be opened" in missing
+    assert "copy the list from another machine" in missing
+    with RedisServer() as other:
+        used = fails(shell.using(REDIS_URL=other.url), "tenant", "list")
+    assert "line 1 of the erasure list" in used
+    assert "set COATCHECK_DATA to a folder of its own" in used
+
+
 def test_a_store_out_of_reach_is_told_in_one_line(shell: Shell) -> None:
     told = fails(shell.using(REDIS_URL=f"redis://127.0.0.1:{free_port()}"), "tenant", "list")
     assert re.fullmatch(r"error: the store cannot be used: .*\n", told)

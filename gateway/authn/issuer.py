@@ -87,7 +87,7 @@ def mistakes(settings: IssuerSettings) -> Iterator[str]:
     """What is wrong with these settings, one sentence each, opened by the field's name; none where they may be used."""
     loopback = settings.allow_loopback_http
     if not acceptable_url(settings.issuer, allow_loopback_http=loopback) or "?" in settings.issuer:
-        yield "issuer: must be an https URL without query or fragment"
+        yield "issuer: must be an https URL without query or fragment (http only on loopback, with allow_loopback_http)"
     if not settings.audience:
         yield "audience: must not be empty; a token for another service would be accepted here"
     if (settings.tenant is None) == (not settings.tenants):

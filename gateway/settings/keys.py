@@ -209,7 +209,10 @@ class Settings:
         "A root key for audit keys alone; without it, one is derived from the root key.", read_key
     )
     production: bool = key(False, "Refuses what is only good for trying out: the embedded store, http for loopback.")
-    data: Path = key(Path(".coatcheck"), "Folder for the spool and the embedded store.")
+    data: Path = key(
+        Path(".coatcheck"),
+        "Folder for the list of erased tenants, the spool and the embedded store. It belongs to one store and root key.",
+    )
     policies: Path | None = key(None, "Folder of the Cedar policies. Empty: those that come with the gateway.")
     server: Server = Server()
     transport: TransportLimits = TransportLimits()
