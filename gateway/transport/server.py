@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from typing import Any, ClassVar, Final, cast
 
 import httptools
 from uvicorn import Config, Server
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from gateway.errors import Problem, Reason, render
@@ -69,12 +71,17 @@ class StrictProtocol(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
-        self._closing: ClosingTransport | None = None
+        self._idle_until: float | None = None
+        """When a connection without a request is closed, in event-loop time; None while it has one."""
+        self._upgrades = False
+        """Whether the request is an upgrade that a WebSocket library takes over."""
+        self._closing: asyncio.Transport = self.transport
+        """What an answer is written with."""
         self._client: Client | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._closing = ClosingTransport(transport, self._close)
+        self._closing = cast(asyncio.Transport, ClosingTransport(transport, self._close))
         self._head_timer = self.loop.call_later(self.limits.head_s, self._head_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -90,7 +97,7 @@ class StrictProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._deaf:
             return
-        self._unset_keepalive_if_required()
+        self._idle_until = None
         self._loose_bytes += len(data)
         try:
             self.parser.feed_data(data)
@@ -121,12 +128,17 @@ class StrictProtocol(HttpToolsProtocol):
 
     # What the parser tells. An exception here comes out of `feed_data` as HttpParserCallbackError.
 
+    # They do all that the parent's do, in one pass: a scope made once, no second parse of the target, no second look at the
+    # upgrade. The parent's own took 22 us of a request's CPU together with the guard, these 14.
+
     def on_message_begin(self) -> None:
         if (cycle := self._open_cycle()) is not None:
             self._deaf = True
             cycle.keep_alive = False
             raise ValueError("a pipelined request")
-        super().on_message_begin()
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
         self._has_begun = True
 
     def on_headers_complete(self) -> None:
@@ -135,62 +147,104 @@ class StrictProtocol(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
-        # What the parent appends from here on are trailers.
-        self.scope["headers"] = self._head_headers = tuple(self.headers)
-        version = self.parser.get_http_version()
+        # What is appended from here on are trailers.
+        self._head_headers = headers = tuple(self.headers)
+        parser, url = self.parser, self.url
+        version = parser.get_http_version()
         if version != "1.1":
             raise self._stop(Problem(Reason.BAD_FRAMING, detail="the version is not HTTP/1.1"))
-        if len(self.url) > self.limits.head_bytes:
+        if len(url) > self.limits.head_bytes:
             raise self._stop(self._head_too_large())
-        if not self.url.startswith(b"/") or b"#" in self.url:
+        if not url.startswith(b"/") or b"#" in url:
             raise self._stop(Problem(Reason.BAD_TARGET, detail="it must be a path and a query"))
-        if self.parser.should_upgrade():
+        path, _, query = url.partition(b"?")
+        # The path in characters is the guard's to make, from bytes that it has looked at.
+        scope: dict[str, Any] = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": version,
+            "method": parser.get_method().decode("ascii"),
+            "scheme": self.scheme,
+            "path": path.decode("latin-1"),
+            "raw_path": path,
+            "query_string": query,
+            "root_path": "",
+            "headers": headers,
+            "server": self.server,
+            "client": self.client,
+            "state": self.app_state.copy(),
+        }
+        self.scope = cast(Any, scope)
+        self._upgrades = False
+        if parser.should_upgrade():
+            self._upgrades = self._should_upgrade()
             try:
-                self._check_upgrade(self._head_headers, version)
+                self._check_upgrade(path, query, headers, version)
             except Problem as problem:
                 raise self._stop(problem) from None
-        super().on_headers_complete()
-        if not self._is_websocket():
-            self._in_body = True
-            self.cycle.transport = cast(asyncio.Transport, self._closing)
-            self._client = Client(AnswerWire(self.cycle))
-            cast(dict[str, Any], self.scope)[CLIENT] = self._client
+            if self._upgrades:
+                return
+        self._in_body = True
+        self.cycle = cycle = Cycle(self, scope)
+        scope[CLIENT] = self._client = Client(cycle)
+        self._start_asgi_task(cycle, self.app)
 
     def on_body(self, body: bytes) -> None:
         self._loose_bytes = 0
-        super().on_body(body)
+        cycle = self.cycle
+        if self._upgrades or cycle.response_complete:
+            return
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         if len(self.headers) != len(self._head_headers):
             raise self._stop(Problem(Reason.BAD_FRAMING, detail="trailers are not taken"))
-        super().on_message_complete()
+        cycle = self.cycle
+        if not self._upgrades and not cycle.response_complete:
+            cycle.more_body = False
+            cycle.message_event.set()
         self._in_body = False
         # Until the next header is complete, its bytes are counted from here.
         self._in_head = True
         self._loose_bytes = 0
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        # One timer a connection, which looks again where the connection has been busy, instead of two calls a request.
+        self._idle_until = self.loop.time() + self.timeout_keep_alive
+        if self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_task = self.loop.call_at(self._idle_until, self.timeout_keep_alive_handler)
         if self._in_body:
             # Answered before the body's end: nobody reads the rest, so nobody would notice how slowly it comes.
             self._close()
+
+    def timeout_keep_alive_handler(self) -> None:
+        self.timeout_keep_alive_task = None
+        if self._idle_until is None:
+            return
+        if self.loop.time() < self._idle_until:
+            self.timeout_keep_alive_task = self.loop.call_at(self._idle_until, self.timeout_keep_alive_handler)
+        elif not self.transport.is_closing():
+            self.transport.close()
 
     # Refusal and close.
 
     def _open_cycle(self) -> RequestResponseCycle | None:
         """The request that is not answered yet."""
-        cycle = cast(RequestResponseCycle | None, self.cycle)
+        cycle: RequestResponseCycle | None = self.cycle
         return None if cycle is None or cycle.response_complete else cycle
 
-    def _is_websocket(self) -> bool:
-        return bool(self.parser.should_upgrade() and self._should_upgrade())
-
-    def _check_upgrade(self, headers: Headers, version: str) -> None:
+    def _check_upgrade(self, path: bytes, query: bytes, headers: Headers, version: str) -> None:
         """The guard's rules ahead of the guard: the WebSocket library parses the header again, and may read it another way."""
-        path, _, query = self.url.partition(b"?")
         check_target(path, query)
         by_name = check_headers(headers, version, self.limits)
-        if self._is_websocket() and not by_name.keys().isdisjoint(_BODY_HEADERS):
+        if self._upgrades and not by_name.keys().isdisjoint(_BODY_HEADERS):
             raise Problem(Reason.BAD_FRAMING, detail="an upgrade to WebSocket has no body")
 
     def _upgrade(self) -> None:
@@ -248,57 +302,71 @@ class StrictProtocol(HttpToolsProtocol):
             self._linger_timer = self.loop.call_later(self.limits.linger_s, self.transport.close)
 
 
-class AnswerWire:
-    """`Wire` on uvicorn's cycle: keeps the state that the cycle's own `send` keeps (uvicorn is pinned), and writes less often.
+class Cycle(RequestResponseCycle):
+    """One request and its answer: uvicorn's cycle, begun from fewer parts, and the `Wire` that writes past its messages.
 
-    The headers are the gateway's own or of an allow-list with closed values, so they are not looked over again; a line
-    break in one is refused all the same.
+    The `Wire` keeps the state that the parent's `send` keeps (uvicorn is pinned), and writes less often. The headers are the
+    gateway's own or of an allow-list with closed values, so they are not looked over again; a line break in one is refused
+    all the same.
     """
 
-    __slots__ = ("_cycle",)
+    # What the parent sets on each of its instances.
+    logger = logging.getLogger("uvicorn.error")
+    access_logger = logging.getLogger("uvicorn.access")
+    access_log = False
+    disconnected = False
+    more_body = True
+    response_started = False
+    response_complete = False
+    chunked_encoding: bool | None = None
+    expected_content_length = 0
 
-    def __init__(self, cycle: RequestResponseCycle) -> None:
-        self._cycle = cycle
+    def __init__(self, protocol: StrictProtocol, scope: dict[str, Any]) -> None:
+        self.scope = cast(Any, scope)
+        self.transport = protocol._closing
+        self.flow = protocol.flow
+        self.keep_alive = protocol.parser.should_keep_alive()
+        self.message_event = asyncio.Event()
+        self.on_response = protocol.on_response_complete
+        self.default_headers = protocol.server_state.default_headers
+        self.waiting_for_100_continue = protocol.expect_100_continue
+        self.body = bytearray()
 
     def answer(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes | None) -> None:
-        cycle = self._cycle
-        if cycle.disconnected or cycle.response_started:
+        if self.disconnected or self.response_started:
             return
         head = _status_line(status) + b"".join([b"%b: %b\r\n" % header for header in headers])
         lines = 1 + len(headers)
         if not head.count(b"\r\n") == head.count(b"\r") == head.count(b"\n") == lines:
             raise ValueError("a header holds a line break")
-        cycle.response_started = True
-        cycle.waiting_for_100_continue = False
+        self.response_started = True
+        self.waiting_for_100_continue = False
         if b"connection: close\r\n" in head:
-            cycle.keep_alive = False
-        elif not cycle.keep_alive:
+            self.keep_alive = False
+        elif not self.keep_alive:
             head += b"connection: close\r\n"
         if body is None:
-            cycle.transport.write(head + b"transfer-encoding: chunked\r\n\r\n")
+            self.transport.write(head + b"transfer-encoding: chunked\r\n\r\n")
             return
-        cycle.transport.write(b"%b\r\n%b" % (head, b"" if cycle.scope["method"] == "HEAD" else body))
+        self.transport.write(b"%b\r\n%b" % (head, b"" if self.scope["method"] == "HEAD" else body))
         self._complete()
 
     def piece(self, data: bytes) -> Awaitable[None] | None:
-        cycle = self._cycle
-        if data and not cycle.disconnected:  # an empty chunk would be the last one
-            cycle.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
-        return cycle.flow.drain() if cycle.flow.write_paused and not cycle.disconnected else None
+        if data and not self.disconnected:  # an empty chunk would be the last one
+            self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        return self.flow.drain() if self.flow.write_paused and not self.disconnected else None
 
     def end(self) -> None:
-        cycle = self._cycle
-        if not cycle.disconnected and not cycle.response_complete:
-            cycle.transport.write(b"0\r\n\r\n")
+        if not self.disconnected and not self.response_complete:
+            self.transport.write(b"0\r\n\r\n")
             self._complete()
 
     def _complete(self) -> None:
-        cycle = self._cycle
-        cycle.response_complete = True
-        cycle.message_event.set()
-        if not cycle.keep_alive:
-            cycle.transport.close()
-        cycle.on_response()
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
 
 
 @lru_cache(maxsize=64)

@@ -10,13 +10,16 @@ import time
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
+import httptools
 import pytest
 import uvicorn.protocols.http.httptools_impl as parent
 from uvicorn.config import Config
 
+from gateway.transport.client import CLIENT
+from gateway.transport.drain import Drain
 from gateway.transport.guard import Receive, Scope, Send
 from gateway.transport.limits import Limits
-from gateway.transport.server import StrictProtocol, running
+from gateway.transport.server import DrainingServer, Listen, ServerConfig, StrictProtocol, running
 from tests.transport.raw import EchoApp, connected, echo, exchange, request
 
 QUICK = Limits(head_s=0.15, linger_s=0.2, keep_alive_s=1)
@@ -359,6 +362,65 @@ def test_an_answer_is_complete_before_its_protocol_is_told() -> None:
         r"self\.response_complete = True(?s:.*)self\.on_response\(\)",
         inspect.getsource(parent.RequestResponseCycle.send),
     )
+
+
+async def test_a_request_begins_in_the_state_in_which_the_parent_begins_one() -> None:
+    differs: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        ours = scope[CLIENT].wire
+        given = (
+            "scope",
+            "transport",
+            "flow",
+            "logger",
+            "access_logger",
+            "access_log",
+            "default_headers",
+            "message_event",
+        )
+        theirs = parent.RequestResponseCycle(
+            **{name: getattr(ours, name) for name in (*given, "on_response")}, expect_100_continue=True, keep_alive=True
+        )
+        differs.extend(name for name, value in vars(theirs).items() if getattr(ours, name) != value)
+        ours.answer(204, [], b"")
+
+    head = request("/v1", "Expect: 100-continue", "Content-Length: 1", method=b"POST")
+    async with running(app, Limits()) as server:
+        assert (await exchange(server.port, head)).status == 204
+    assert differs == []
+
+
+@pytest.mark.parametrize("target", ["/", "/v1?a=b?c&d=/e", "/v1?", "/%61?%62", "/a//b", "/a:80@b?c:d"])
+async def test_a_target_is_split_where_the_parent_splits_it(target: str) -> None:
+    scopes: list[Scope] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        scopes.append(scope)
+        scope[CLIENT].wire.answer(204, [], b"")
+
+    server = DrainingServer(ServerConfig(app, Limits(), Listen()), Drain())  # without the guard
+    server.config.load()
+    protocol = StrictProtocol(cast(ServerConfig, server.config), server_state=server.server_state, app_state={})
+    protocol.connection_made(Nowhere())
+    protocol.data_received(request(target))
+    await asyncio.wait(server.server_state.tasks)
+    parsed = httptools.parse_url(target.encode())
+    assert (scopes[0]["raw_path"], scopes[0]["query_string"]) == (parsed.path, parsed.query or b"")
+    protocol.connection_lost(None)
+
+
+class Nowhere(asyncio.Transport):
+    """A connection whose other end is not looked at."""
+
+    def write(self, data: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return False
 
 
 async def test_the_app_behind_the_server_reads_its_body_from_the_parent() -> None:
