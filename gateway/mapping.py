@@ -10,10 +10,12 @@ from __future__ import annotations
 import hmac
 import logging
 import secrets
+from binascii import hexlify
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
 
 from gateway.ids.blobs import open_blob
 from gateway.ids.encoding import lp
@@ -36,8 +38,7 @@ _NOBODY = Owner("coatcheck", "nobody")
 Nonce = Callable[[int], bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """A record of this tenant, with the root that says whose it is."""
 
     raw: RawId
@@ -56,8 +57,7 @@ class Opened:
         return self.h == self.root_h
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """A root's entry outside the tenants' slots, by which a second tenant's record of the same object is noticed."""
 
     key: bytes
@@ -81,14 +81,13 @@ class Mapper:
         self.form = unlocked.form
         self.upstream = upstream
         self.project = project
+        self.verify: Callable[[str], Parsed | None] = deployment.form.verify
+        """What a text states, if this deployment wrote it. Reads no store."""
         self._deployment = deployment
         self._nonce = nonce
+        self._names = {kind: record_key(self.tenant, kind, b"") for kind in Kind}
 
     # --- inbound
-
-    def verify(self, text: str) -> Parsed | None:
-        """What `text` states, if this deployment wrote it. Reads no store."""
-        return self._deployment.form.verify(text)
 
     def open_blob(self, owner: Owner, sealed: str) -> str | None:
         """The replay blob, if it was given to this tenant and, where it is private, to `owner`."""
@@ -105,29 +104,34 @@ class Mapper:
         A miss does the work of a hit of its kind (as many records decrypted and read), so that time does not tell a
         stranger's ID from a lost one.
         """
-        if not is_child(lookup.kind):
-            root = self._open(lookup.kind, lookup.h, found.record, self._decoy_root)
+        kind, h = lookup.kind, lookup.h
+        if not is_child(kind):
+            root = self._open(kind, h, found.record, self._decoy_root)
             if not isinstance(root, Root):
                 return self._missing(found.record)
-            return Opened(root.raw, lookup.h, root, lookup.h, root.state is RecordState.DELETED)
-        child = self._open(lookup.kind, lookup.h, found.record, self._decoy_child)
+            return Opened(root.raw, h, root, h, root.state is RecordState.DELETED)
+        child = self._open(kind, h, found.record, self._decoy_child)
         if not isinstance(child, Child):
             self._open(Kind.RESPONSE, b"", None, self._decoy_root)
             return self._missing(found.record)
         root = self._open(child.root_kind, child.root_h, found.root, self._decoy_root)
         if not isinstance(root, Root):
             return self._missing(found.root)
-        gone = RecordState.DELETED in (child.state, root.state)
-        return Opened(child.raw, lookup.h, root, child.root_h, gone)
+        gone = child.state is RecordState.DELETED or root.state is RecordState.DELETED
+        return Opened(child.raw, h, root, child.root_h, gone)
 
     def _open(self, kind: Kind, h: bytes, data: bytes | None, decoy: bytes) -> Root | Child | None:
         """The record of `kind` under `h`. Without one the decoy is opened in its place, and None is the answer."""
-        name = record_key(self.tenant, kind, h)
+        name = self._name(kind, h)
         if data is None:
             open_record(self.keys.storage, _DECOY, decoy)
             return None
         record = open_record(self.keys.storage, name, data)
-        return record if record is not None and record.kind is kind else None
+        return record if record is not None and record.raw.kind is kind else None
+
+    def _name(self, kind: Kind, h: bytes) -> bytes:
+        """`record_key` of this tenant."""
+        return self._names[kind] + hexlify(h)
 
     def _missing(self, stored: bytes | None) -> Opened | None:
         """None. An absent record is nothing to tell; one that does not open was not written by a gateway."""
@@ -188,20 +192,20 @@ class Mapper:
 
     def write_root(self, root: Root, mode: Mode) -> Write:
         """CREATE where a route makes the object, PUT where it is seen for the first time or again."""
-        h = self.h(root.kind, root.raw.text)
-        data = seal_root(self.keys.storage, record_key(self.tenant, root.kind, h), root, self._nonce(NONCE_BYTES))
-        return Write(root.kind, h, data, lifetime_s(root.kind), mode)
+        h = self.h(root.raw.kind, root.raw.text)
+        data = seal_root(self.keys.storage, self._name(root.raw.kind, h), root, self._nonce(NONCE_BYTES))
+        return Write(root.raw.kind, h, data, lifetime_s(root.raw.kind), mode)
 
     def write_child(self, kind: Kind, raw: str, root_kind: Kind, root_h: bytes) -> Write:
         """A child's record. An existing one keeps its root: PUT never changes a record."""
         h = self.h(kind, raw)
         child = Child(RawId(kind, raw), root_kind, root_h)
-        data = seal_child(self.keys.storage, record_key(self.tenant, kind, h), child, self._nonce(NONCE_BYTES))
+        data = seal_child(self.keys.storage, self._name(kind, h), child, self._nonce(NONCE_BYTES))
         return Write(kind, h, data, lifetime_s(kind, root_kind), Mode.PUT)
 
     def write_tombstone(self, opened: Opened) -> Write:
         """The deleted object's record: its life goes on, it opens no more."""
-        name = record_key(self.tenant, opened.kind, opened.h)
+        name = self._name(opened.kind, opened.h)
         nonce = self._nonce(NONCE_BYTES)
         if opened.is_root:
             root = replace(opened.root, state=RecordState.DELETED)
@@ -223,7 +227,7 @@ class Mapper:
 
     def same_owner(self, write: Write, met: bytes, owner: Owner) -> bool:
         """Whether the record that a CREATE met is a living one of the same owner."""
-        root = open_record(self.keys.storage, record_key(self.tenant, write.kind, write.h), met)
+        root = open_record(self.keys.storage, self._name(write.kind, write.h), met)
         return isinstance(root, Root) and root.owner == owner and root.state is RecordState.ACTIVE
 
     def claim(self, write: Write, raw: str) -> Claim:
@@ -234,7 +238,7 @@ class Mapper:
 
     def holds(self, claim: Claim, winner: bytes) -> bool:
         """Whether the claim that stands now is this tenant's."""
-        return claimed_by(self._deployment.keys, claim.key, winner) == self.tenant
+        return winner == claim.value or claimed_by(self._deployment.keys, claim.key, winner) == self.tenant
 
 
 class Mappers:
@@ -259,6 +263,9 @@ class Mappers:
         return mapper
 
 
+_CHILDREN = frozenset(kind for kind, row in KINDS.items() if row.roots)
+
+
 def is_child(kind: Kind) -> bool:
     """Whether objects of this kind belong to a root."""
-    return bool(KINDS[kind].roots)
+    return kind in _CHILDREN

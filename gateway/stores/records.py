@@ -28,12 +28,15 @@ from gateway.names import Kind, Owner, RawId, TenantId, Visibility
 
 VERSION: Final = 1
 _ROOT: Final = 0
-_CLEAR: Final = struct.Struct(">BBB")
+_CLEAR_BYTES: Final = 3
+_CLEAR_BYTES_OF_CHILD: Final = _CLEAR_BYTES + H_BYTES
 _FIXED: Final = struct.Struct(">BBQQ")
 """Kind, flags, created, expires (0: never)."""
 _TENANT_VISIBLE, _STORED, _BACKGROUND, _DELETED = 1, 2, 4, 8
 # Fields are padded to whole blocks, so that a record's length says little about its owner's name.
 _BLOCK: Final = 32
+_PADDING: Final = tuple(bytes(-size % _BLOCK) for size in range(_BLOCK))
+_SIZES: Final = tuple(size.to_bytes(2, "big") for size in range(256))
 
 
 class RecordState(Enum):
@@ -42,7 +45,8 @@ class RecordState(Enum):
     """A tombstone: opens nowhere but inside replayed output items of its owner."""
 
 
-@dataclass(frozen=True, slots=True)
+# Both are made several times in each request, and a frozen dataclass costs twice as much. Nobody writes to them.
+@dataclass(slots=True)
 class Root:
     """An object that has an owner of its own."""
 
@@ -68,7 +72,7 @@ class Root:
         return self.raw.kind
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Child:
     """An object that belongs to a root. Owner, visibility and upstream are the root's; it can be deleted alone, and is
     gone when its root is."""
@@ -91,99 +95,98 @@ def record_key(tenant: TenantId, kind: Kind, h: bytes) -> bytes:
 
 def seal_root(keys: Versions[StorageKeys], key_name: bytes, root: Root, nonce: bytes) -> bytes:
     """The stored bytes. `nonce`: 12 random bytes. ValueError where the kind has no roots of its own."""
-    if KINDS[root.kind].roots:
+    row = KINDS[root.raw.kind]
+    if row.roots:
         raise ValueError(f"{root.kind.value} is a child's kind")
+    owner = root.owner
     flags = (
-        _TENANT_VISIBLE * (root.visibility is Visibility.TENANT)
-        | _STORED * root.stored
-        | _BACKGROUND * root.background
-        | _DELETED * (root.state is RecordState.DELETED)
+        (_TENANT_VISIBLE if root.visibility is Visibility.TENANT else 0)
+        | (_STORED if root.stored else 0)
+        | (_BACKGROUND if root.background else 0)
+        | (_DELETED if root.state is RecordState.DELETED else 0)
     )
-    texts = (root.raw.text, root.owner.issuer, root.owner.subject, root.upstream, root.project)
-    fields = _FIXED.pack(KINDS[root.kind].code, flags, root.created, root.expires or 0)
-    fields += _packed(bytes.fromhex(root.parent), *map(_to_bytes, texts))
-    return _seal(keys, key_name, _ROOT, b"", fields, nonce)
+    out = [_FIXED.pack(row.code, flags, root.created, root.expires or 0)]
+    _pack(out, bytes.fromhex(root.parent))
+    for text in (root.raw.text, owner.issuer, owner.subject, root.upstream, root.project):
+        _pack(out, text.encode("utf-8", "surrogatepass"))
+    return _seal(keys, key_name, _ROOT, b"", b"".join(out), nonce)
 
 
 def seal_child(keys: Versions[StorageKeys], key_name: bytes, child: Child, nonce: bytes) -> bytes:
     """The stored bytes. `nonce`: 12 random bytes. ValueError where the kind can't belong to such a root."""
-    if child.root_kind not in KINDS[child.kind].roots or len(child.root_h) != H_BYTES:
+    row = KINDS[child.raw.kind]
+    if child.root_kind not in row.roots or len(child.root_h) != H_BYTES:
         raise ValueError(f"{child.kind.value} is no child of {child.root_kind.value}")
-    flags = _DELETED * (child.state is RecordState.DELETED)
-    fields = bytes([KINDS[child.kind].code, flags]) + _packed(_to_bytes(child.raw.text))
-    return _seal(keys, key_name, KINDS[child.root_kind].code, child.root_h, fields, nonce)
+    out = [bytes((row.code, _DELETED if child.state is RecordState.DELETED else 0))]
+    _pack(out, child.raw.text.encode("utf-8", "surrogatepass"))
+    return _seal(keys, key_name, KINDS[child.root_kind].code, child.root_h, b"".join(out), nonce)
 
 
 def open_record(keys: Versions[StorageKeys], key_name: bytes, data: bytes) -> Root | Child | None:
     """What `data`, stored under `key_name`, says. None where it does not verify: for the caller that is an absent record
     and an alert, because the gateway never writes such bytes."""
     try:
-        version, key_version, root_code = _CLEAR.unpack_from(data)
+        version, key_version, root_code = data[:_CLEAR_BYTES]
         if version != VERSION or (key := keys.keys.get(key_version)) is None:
             return None
-        head = _CLEAR.size + (H_BYTES if root_code != _ROOT else 0)
-        clear, nonce, sealed = data[:head], data[head : head + NONCE_BYTES], data[head + NONCE_BYTES :]
-        fields = key.box.decrypt(nonce, sealed, lp(key_name, clear))
-        return _root(fields) if root_code == _ROOT else _child(fields, KIND_OF_CODE[root_code], clear[_CLEAR.size :])
-    except (InvalidTag, ValueError, KeyError, struct.error):
+        head = _CLEAR_BYTES if root_code == _ROOT else _CLEAR_BYTES_OF_CHILD
+        clear, sealed_at = data[:head], head + NONCE_BYTES
+        fields = key.box.decrypt(data[head:sealed_at], data[sealed_at:], lp(key_name, clear))
+        return _root(fields) if root_code == _ROOT else _child(fields, KIND_OF_CODE[root_code], clear[_CLEAR_BYTES:])
+    except (InvalidTag, ValueError, KeyError, IndexError, struct.error):
         return None
 
 
 def _seal(
     keys: Versions[StorageKeys], key_name: bytes, root_code: int, root_h: bytes, fields: bytes, nonce: bytes
 ) -> bytes:
-    clear = _CLEAR.pack(VERSION, keys.current, root_code) + root_h
-    padded = fields + bytes(-len(fields) % _BLOCK)
+    clear = bytes((VERSION, keys.current, root_code)) + root_h
+    padded = fields + _PADDING[len(fields) % _BLOCK]
     return clear + nonce + keys.newest.box.encrypt(nonce, padded, lp(key_name, clear))
 
 
 def _root(fields: bytes) -> Root:
     code, flags, created, expires = _FIXED.unpack_from(fields)
     parent, *texts = _unpacked(fields, _FIXED.size, 6)
-    raw, issuer, subject, upstream, project = map(_to_text, texts)
+    raw, issuer, subject, upstream, project = [text.decode("utf-8", "surrogatepass") for text in texts]
     return Root(
-        raw=RawId(KIND_OF_CODE[code], raw),
-        owner=Owner(issuer, subject),
-        visibility=Visibility.TENANT if flags & _TENANT_VISIBLE else Visibility.PRIVATE,
-        upstream=upstream,
-        project=project,
-        created=created,
-        expires=expires or None,
-        parent=parent.hex(),
-        stored=bool(flags & _STORED),
-        background=bool(flags & _BACKGROUND),
-        state=_state(flags),
+        RawId(KIND_OF_CODE[code], raw),
+        Owner(issuer, subject),
+        Visibility.TENANT if flags & _TENANT_VISIBLE else Visibility.PRIVATE,
+        upstream,
+        project,
+        created,
+        expires or None,
+        parent.hex(),
+        bool(flags & _STORED),
+        bool(flags & _BACKGROUND),
+        _state(flags),
     )
 
 
 def _child(fields: bytes, root_kind: Kind, root_h: bytes) -> Child:
     (raw,) = _unpacked(fields, 2, 1)
-    return Child(RawId(KIND_OF_CODE[fields[0]], _to_text(raw)), root_kind, root_h, _state(fields[1]))
+    text = raw.decode("utf-8", "surrogatepass")
+    return Child(RawId(KIND_OF_CODE[fields[0]], text), root_kind, root_h, _state(fields[1]))
 
 
 def _state(flags: int) -> RecordState:
     return RecordState.DELETED if flags & _DELETED else RecordState.ACTIVE
 
 
-def _packed(*parts: bytes) -> bytes:
-    """Each part after its length in 2 bytes; ValueError beyond 65,535."""
-    if any(len(part) > 0xFFFF for part in parts):
+def _pack(out: list[bytes], part: bytes) -> None:
+    """Appends the part after its length in 2 bytes; ValueError beyond 65,535."""
+    size = len(part)
+    if size > 0xFFFF:
         raise ValueError("a field of a record is too long")
-    return b"".join(len(part).to_bytes(2, "big") + part for part in parts)
+    out.append(_SIZES[size] if size < len(_SIZES) else size.to_bytes(2, "big"))
+    out.append(part)
 
 
 def _unpacked(fields: bytes, at: int, count: int) -> list[bytes]:
     parts = []
     for _ in range(count):
-        end = at + 2 + int.from_bytes(fields[at : at + 2], "big")
-        parts.append(fields[at + 2 : end])
-        at = end
+        begin = at + 2
+        at = begin + (fields[at] << 8 | fields[at + 1])
+        parts.append(fields[begin:at])
     return parts
-
-
-def _to_bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _to_text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogatepass")
