@@ -146,6 +146,36 @@ async def test_work_that_begins_after_the_end_does_not_wait() -> None:
             await asyncio.Event().wait()
 
 
+async def test_work_that_is_done_when_the_drain_expires_is_not_ended_after_its_end() -> None:
+    drain = Drain()
+    async with drain.work():
+        drain.expire()
+    await asyncio.sleep(0.01)
+    async with asyncio.timeout(2):
+        with pytest.raises(Problem):
+            async with drain.work():
+                await asyncio.Event().wait()
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_a_cancellation_beside_the_end_goes_on_as_one() -> None:
+    drain = Drain()
+
+    async def work() -> None:
+        async with drain.work():
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    drain.expire()
+    drain.expire()
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+
+
 async def test_work_leaves_other_failures_and_cancellations_as_they_are() -> None:
     drain = Drain()
     with pytest.raises(LookupError):
