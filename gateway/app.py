@@ -126,7 +126,9 @@ async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
             policies=policies,
             answering=Answering(provider, recorder, settler, settings.requests.ping_interval_s),
             recorder=recorder,
-            idempotency=Idempotency(shared.store, shared.tasks, open_intent_s, settings.requests.idempotency_lifetime_s),
+            idempotency=Idempotency(
+                shared.store, shared.tasks, open_intent_s, settings.requests.idempotency_lifetime_s
+            ),
             admit=lambda head, principal: cors.check(head, principal.owner.issuer),  # type: ignore[arg-type]
             open_intent_s=open_intent_s,
         )
