@@ -6,6 +6,7 @@ call crosses slots. The keys outside tenant slots are a closed list: `TENANTS`, 
 
 from __future__ import annotations
 
+from binascii import hexlify
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -23,6 +24,9 @@ OPERATOR_LOG: Final = b"operator:log"
 
 NO_RECORD: Final = b"id:none:"
 """Begins the last part of a key that never exists; a look-up without a root reads it, so every look-up costs two reads."""
+
+
+_RECORD: Final = {kind: b":id:%b:" % kind.value.encode() for kind in Kind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class TenantKeys:
 
     def record(self, kind: Kind, h: bytes) -> bytes:
         """String: a record's bytes."""
-        return b"%b:id:%b:%b" % (self.tag, kind.value.encode(), h.hex().encode())
+        return self.tag + _RECORD[kind] + hexlify(h)
 
     def api_key(self, tag: str) -> bytes:
         """Hash: data, expires (UTC seconds, or empty), revoked (0 or 1)."""
