@@ -47,7 +47,7 @@ class Result(StrEnum):
     """No outcome came in time: closed by the sweeper."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     result: Result
     reason: str = ""
@@ -80,7 +80,7 @@ class Target:
     """Opaque."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RequestFacts:
     """None and empty: not known, or does not apply."""
 
@@ -103,7 +103,7 @@ class RequestFacts:
 Change = str | int | bool | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Event:
     tenant: TenantId
     ts_us: int
