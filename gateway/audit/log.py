@@ -16,8 +16,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 import orjson
 
@@ -36,10 +35,10 @@ from gateway.stores.contract import (
     NotDurable,
     Store,
     StoreError,
-    StoreUnavailable,
     Write,
     WriterRefused,
 )
+from gateway.stores.deadlines import Deadlines
 from gateway.tasks import Tasks
 
 logger = logging.getLogger(__name__)
@@ -47,8 +46,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T", Begun, Finished)
 
 OVERDUE_AT_ONCE: Final = 100
-STALLED_S: Final = 0.05
-"""A timer that comes later than this was held up by the event loop, not by the store."""
 NETWORKS: Final = 4096
 """Distinct networks are counted up to here, per reason and second."""
 
@@ -80,6 +77,37 @@ class _Lane:
         self.used = 0.0
 
 
+class _Underway(Generic[T]):
+    """The sink of one call. The caller awaits `heard`, which the limit or a cancellation may end long before the answer."""
+
+    __slots__ = ("answered", "entry", "event", "heard", "lane", "log", "refusal")
+
+    def __init__(
+        self, log: AuditLog, lane: _Lane, entry: Entry, refusal: Callable[[], Problem], event: Event | None
+    ) -> None:
+        self.log = log
+        self.lane = lane
+        self.entry = entry
+        """The last one of the call."""
+        self.refusal = refusal
+        """What the caller is told where the answer fails or comes too late."""
+        self.event = event
+        """What gets an outcome if it turns out to be in the log though the caller was refused; None: nothing has to."""
+        self.heard: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.answered = False
+
+    def done(self) -> bool:
+        return self.answered
+
+    def set_result(self, answer: T) -> None:
+        self.answered = True
+        self.log.on_answer(self, answer)
+
+    def set_exception(self, error: Exception) -> None:
+        self.answered = True
+        self.log.on_failure(self, error)
+
+
 class AuditLog:
     def __init__(
         self, store: Store, settings: AuditSettings | None = None, *, clock: Callable[[], float] = time.time
@@ -92,7 +120,11 @@ class AuditLog:
         self._floods = Floods()
         self._unsent: list[Sum] = []
         self._strangers: dict[str, tuple[int, dict[str, None]]] = {}
-        self._underway: set[asyncio.Future[Begun] | asyncio.Future[Finished]] = set()
+        self._deadlines = Deadlines(self._settings.limit_s)
+        self._underway = 0
+        """Calls without an answer, whether or not somebody waits for them."""
+        self._quiet: asyncio.Future[None] | None = None
+        """Done once nothing is on its way; there while the log is being closed."""
         self._tasks = Tasks()
 
     def start(self) -> None:
@@ -106,7 +138,8 @@ class AuditLog:
         await self._tasks.aclose()
         await self.send_sums(now_s=self._clock() + 1)
         if self._underway:
-            await asyncio.wait(set(self._underway), timeout=self._settings.limit_s)
+            self._quiet = asyncio.get_running_loop().create_future()
+            await asyncio.wait({self._quiet}, timeout=self._settings.limit_s)
 
     # One request
 
@@ -135,8 +168,7 @@ class AuditLog:
         lane = self._lane(tenant, now)
         entry = self._chain(lane, event)
         call = Begin(entry, credential, lookups, int(now) + open_s if open_s else 0)
-        late = partial(self._late_begin, event) if open_s else None
-        return self._limited(lane, entry, self._store.begin(tenant, call), Reason.AUDIT_UNAVAILABLE, late)
+        return self._send_begin(tenant, lane, call, event if open_s else None)
 
     def finish(
         self,
@@ -153,14 +185,17 @@ class AuditLog:
         """
         now = self._clock()
         if not self._store.ready(tenant):
-            return _failed(Problem(Reason.MAPPING_UNAVAILABLE))
+            return _failed(_not_mapped())
         self._count_refusals(tenant, events, now)
         lane = self._lane(tenant, now)
         entries = tuple(self._chain(lane, event) for event in events)
         generation, seq = (begun.generation, begun.seq) if begun else (0, 0)
         call = Finish(entries, writes, generation, seq if closes else 0)
-        late = partial(self._late_finish, events[-1]) if writes else None
-        return self._limited(lane, entries[-1], self._store.finish(tenant, call), Reason.MAPPING_UNAVAILABLE, late)
+        underway: _Underway[Finished] = _Underway(self, lane, entries[-1], _not_mapped, events[-1] if writes else None)
+        self._underway += 1
+        self._deadlines.watch(underway.heard, _not_mapped)
+        self._store.send_finish(tenant, call, underway)
+        return underway.heard
 
     def record(self, tenant: TenantId, event: Event) -> asyncio.Future[Begun]:
         """Appends a single event. Raises as `begin` does."""
@@ -188,10 +223,7 @@ class AuditLog:
                 lane.writer = Writer(new_id)
             else:
                 lane.writer, entry = succeed(lane.ended, new_id, tenant, int(now * 1e6))
-                inner = self._store.begin(tenant, Begin(entry))
-                self._underway.add(inner)
-                inner.add_done_callback(partial(self._arrived, lane, entry))
-                inner.add_done_callback(_seen)
+                _let_go(self._send_begin(tenant, lane, Begin(entry), None))
         return lane
 
     def _chain(self, lane: _Lane, event: Event) -> Entry:
@@ -199,83 +231,68 @@ class AuditLog:
         lane.writer, entry = lane.writer.next(event)
         return entry
 
-    def _arrived(self, lane: _Lane, entry: Entry, inner: asyncio.Future[T]) -> None:
-        """A call has its answer: the writer goes on, or ends here."""
-        self._underway.discard(inner)
-        error = None if inner.cancelled() else inner.exception()
+    def _send_begin(self, tenant: TenantId, lane: _Lane, call: Begin, event: Event | None) -> asyncio.Future[Begun]:
+        underway: _Underway[Begun] = _Underway(self, lane, call.entry, _unavailable, event)
+        self._underway += 1
+        self._deadlines.watch(underway.heard, _unavailable)
+        self._store.send_begin(tenant, call, underway)
+        return underway.heard
+
+    # Answers
+
+    def on_answer(self, call: _Underway[T], answer: T) -> None:
+        lane, entry = call.lane, call.entry
+        if (writer := lane.writer) is not None and writer.id == entry.writer:
+            if answer.seq == 0:
+                # Erased or unknown: nothing was appended, so there is no chain to go on with.
+                lane.writer, lane.ended = None, None
+            elif entry.wseq > lane.confirmed:
+                lane.confirmed = entry.wseq
+        if not call.heard.done():
+            call.heard.set_result(answer)
+        else:
+            self._late(call, answer.seq)
+        self._less_underway()
+
+    def on_failure(self, call: _Underway[T], error: Exception) -> None:
+        if isinstance(error, NotDurable):
+            self._late(call, error.seq)
+        else:
+            self._end_writer(call.lane, call.entry)
+        if isinstance(error, WriterRefused):
+            told = {"writer": call.entry.writer, "wseq": call.entry.wseq}
+            logger.warning("audit.entry_refused", extra={"fields": told})
+        elif not isinstance(error, StoreError):
+            logger.error("store.call_failed", exc_info=error)
+        if not call.heard.done():
+            call.heard.set_exception(call.refusal())
+        self._less_underway()
+
+    def _end_writer(self, lane: _Lane, entry: Entry) -> None:
+        """An entry was not confirmed: nobody knows where its writer stands."""
         writer = lane.writer
         if writer is None or writer.id != entry.writer:
             return
-        if inner.cancelled() or (error is not None and not isinstance(error, NotDurable)):
-            if lane.confirmed:
-                lane.ended = Ended(writer.id, lane.confirmed)
-            lane.writer = None
-            logger.warning("audit.writer_ended", extra={"fields": {"writer": writer.id, "confirmed": lane.confirmed}})
-        elif error is None and inner.result().seq == 0:
-            # Erased or unknown: nothing was appended, so there is no chain to go on with.
-            lane.writer, lane.ended = None, None
-        else:
-            lane.confirmed = max(lane.confirmed, entry.wseq)
+        if lane.confirmed:
+            lane.ended = Ended(writer.id, lane.confirmed)
+        lane.writer = None
+        logger.warning("audit.writer_ended", extra={"fields": {"writer": writer.id, "confirmed": lane.confirmed}})
 
-    # Limits
+    def _less_underway(self) -> None:
+        self._underway -= 1
+        if not self._underway and self._quiet is not None and not self._quiet.done():
+            self._quiet.set_result(None)
 
-    def _limited(
-        self,
-        lane: _Lane,
-        entry: Entry,
-        inner: asyncio.Future[T],
-        reason: Reason,
-        late: Callable[[Reason, int], None] | None,
-    ) -> asyncio.Future[T]:
-        """What the caller awaits: the answer, or Problem(`reason`) after `limit_s` or a failure.
-
-        `late` hears what the caller was told (or that it had gone) and the sequence number, where the events are in the log
-        though the caller was refused or had gone.
-        """
-        loop = asyncio.get_running_loop()
-        outer: asyncio.Future[T] = loop.create_future()
-        due = loop.time() + self._settings.limit_s
-
-        def late_or_stalled() -> None:
-            # Where the loop itself stood still, the answer may lie unread: it gets one more turn to arrive.
-            if loop.time() - due > STALLED_S:
-                loop.call_later(STALLED_S, _expire, outer, reason)
-            else:
-                _expire(outer, reason)
-
-        timer = loop.call_later(self._settings.limit_s, late_or_stalled)
-        self._underway.add(inner)
-
-        def answered(inner: asyncio.Future[T]) -> None:
-            timer.cancel()
-            self._arrived(lane, entry, inner)
-            error = StoreUnavailable("closed") if inner.cancelled() else inner.exception()
-            told = Reason.CLIENT_CLOSED if outer.cancelled() else reason
-            if error is None:
-                if not outer.done():
-                    outer.set_result(inner.result())
-                elif late is not None:
-                    late(told, inner.result().seq)
-                return
-            if isinstance(error, NotDurable) and late is not None:
-                late(told, error.seq)
-            elif isinstance(error, WriterRefused):
-                logger.warning("audit.entry_refused", extra={"fields": {"writer": entry.writer, "wseq": entry.wseq}})
-            elif not isinstance(error, StoreError):
-                logger.error("store.call_failed", exc_info=error)
-            _expire(outer, reason)
-
-        inner.add_done_callback(answered)
-        return outer
-
-    def _late_begin(self, event: Event, told: Reason, seq: int) -> None:
-        """An intent is in the log whose caller was told that nothing was done, or has gone."""
-        self._close(event, told, seq, seq)
-
-    def _late_finish(self, event: Event, told: Reason, seq: int) -> None:
-        """Mappings are written whose caller was told that they are not, and has withheld the answer."""
-        if told is not Reason.CLIENT_CLOSED:
-            self._close(event, told, seq, 0)
+    def _late(self, call: _Underway[T], seq: int) -> None:
+        """The events are in the log as `seq` though the caller was refused, or has gone: they get the outcome that it was
+        told. Mappings that are written for who has gone need none."""
+        if call.event is None:
+            return
+        told = Reason.CLIENT_CLOSED if call.heard.cancelled() else call.refusal().reason
+        if call.refusal is _unavailable:
+            self._close(call.event, told, seq, seq)
+        elif told is not Reason.CLIENT_CLOSED:
+            self._close(call.event, told, seq, 0)
 
     def _close(self, event: Event, told: Reason, seq: int, intent: int) -> None:
         if seq:
@@ -399,18 +416,17 @@ def _unavailable() -> Problem:
     return Problem(Reason.AUDIT_UNAVAILABLE, retry_after_s=1)
 
 
+def _not_mapped() -> Problem:
+    return Problem(Reason.MAPPING_UNAVAILABLE)
+
+
 def _failed(problem: Problem) -> asyncio.Future[T]:
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     future.set_exception(problem)
     return future
 
 
-def _expire(outer: asyncio.Future[T], reason: Reason) -> None:
-    if not outer.done():
-        outer.set_exception(_unavailable() if reason is Reason.AUDIT_UNAVAILABLE else Problem(reason))
-
-
-def _let_go(call: asyncio.Future[Finished]) -> None:
+def _let_go(call: asyncio.Future[T]) -> None:
     """Nobody waits for it; its failure has been dealt with where it arrived."""
     call.add_done_callback(_seen)
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from gateway.audit.event import Event
 from gateway.audit.log import AuditLog
 from gateway.errors import Problem, Reason
-from gateway.mapping import Mapper
+from gateway.mapping import Claim, Mapper
 from gateway.pipeline import evidence
 from gateway.pipeline.exchange import Exchange
 from gateway.pipeline.recording import Record
 from gateway.pipeline.salvage import Salvage
-from gateway.stores.contract import Finished, Mode, Store, StoreError, Write
+from gateway.stores.contract import Finished, Mode, Store, StoreError, StoreUnavailable, Write
+from gateway.stores.deadlines import Deadlines
 from gateway.tasks import Tasks
 from gateway.telemetry import Metrics
 
@@ -35,6 +36,7 @@ class Recorder:
     metrics: Metrics
     ending: Callable[[], bool] = lambda: False
     """Whether the process is ending what is open: then it is not the client that leaves."""
+    claims: Deadlines = field(default_factory=lambda: Deadlines(STORE_LIMIT_S))
 
     async def finish(
         self,
@@ -85,7 +87,8 @@ class Recorder:
     ) -> None:
         try:
             lost = await self._claim(exchange.known_mapper, made)
-            finished = _taken(await asyncio.shield(appended), writes)
+            # As a rule it was answered ahead of the claims, and needs no shield.
+            finished = _taken(appended.result() if appended.done() else await asyncio.shield(appended), writes)
             if any(conflict is not None for conflict in finished.conflicts):
                 await self._append(exchange, event, _seen_again(exchange, made, finished), closes=last)
         except Problem as problem:
@@ -177,21 +180,28 @@ class Recorder:
 
     async def _claim(self, mapper: Mapper, made: Sequence[Record]) -> list[Record]:
         """Claims new roots for the tenant; returns those that another tenant holds. Raises Problem."""
+        asked = [(record, record.claim, self._ask(record.claim)) for record in made if record.claim is not None]
         lost: list[Record] = []
-        for record in made:
-            if (claim := record.claim) is None:
-                continue
-            try:
-                async with asyncio.timeout(STORE_LIMIT_S):
-                    winner = await self.store.claim(claim.key, claim.value, claim.lifetime_s)
-            except (StoreError, TimeoutError):
-                raise Problem(Reason.MAPPING_UNAVAILABLE) from None
-            if not mapper.holds(claim, winner):
-                lost.append(record)
+        try:
+            for record, claim, winner in asked:
+                if not mapper.holds(claim, await winner):
+                    lost.append(record)
+        except StoreError:
+            raise Problem(Reason.MAPPING_UNAVAILABLE) from None
         return lost
 
+    def _ask(self, claim: Claim) -> asyncio.Future[bytes]:
+        winner = self.store.claim(claim.key, claim.value, claim.lifetime_s)
+        winner.add_done_callback(_seen)
+        self.claims.watch(winner, _unanswered)
+        return winner
 
-def _seen(future: asyncio.Future[Finished]) -> None:
+
+def _unanswered() -> StoreError:
+    return StoreUnavailable("a claim was not answered in time")
+
+
+def _seen(future: asyncio.Future[Any]) -> None:
     """A failure that nobody waits for any more is no noise."""
     if not future.cancelled():
         future.exception()

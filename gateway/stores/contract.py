@@ -2,6 +2,8 @@
 
 The tenant is the first argument of every method that touches a tenant's data, and is part of every key behind it. Record
 bytes are opaque here: this module, and whoever imports only this module, cannot read a raw ID.
+
+What a request makes of these values is not frozen, though nobody changes one: a frozen dataclass is six times as slow to make.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from asyncio import Future
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from gateway.names import Kind, TenantId
 
@@ -49,7 +51,7 @@ class TenantStatus(StrEnum):
     ERASED = "erased"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Entry:
     """One audit event, already chained. `wseq` counts from 1 per writer (a writer belongs to one tenant).
 
@@ -66,14 +68,14 @@ class Entry:
     """The predecessor's last confirmed `wseq`; if the store holds less, it lost events (`EventsLost`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Lookup:
     kind: Kind
     h: bytes
     """16 bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Begin:
     entry: Entry
     credential: str = ""
@@ -83,7 +85,7 @@ class Begin:
     """UTC seconds after which an intent without an outcome is closed as unknown; 0: a single event, nothing stays open."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Found:
     """The stored bytes of one look-up, and those of the root that a child's clear pointer names."""
 
@@ -91,7 +93,7 @@ class Found:
     root: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Begun:
     """`found` has one element for each look-up, in their order, or none where tenant or credential were refused."""
 
@@ -114,7 +116,7 @@ class Mode(StrEnum):
     """Overwrites; keeps the longer of both lives."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Write:
     kind: Kind
     h: bytes
@@ -124,7 +126,7 @@ class Write:
     mode: Mode
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Finish:
     """`entries` are consecutive entries of one writer; at least one."""
 
@@ -136,7 +138,7 @@ class Finish:
     """`Begun.seq` of the intent that these entries close; 0: none."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Finished:
     seq: int
     """Of the last entry; 0: the tenant is erased or unknown, nothing was appended."""
@@ -171,11 +173,26 @@ class ApiKey:
     revoked: bool
 
 
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Sink(Protocol[T_contra]):
+    """Where a call's answer goes, as soon as it is there: a future, or something of the caller's that knows more."""
+
+    def done(self) -> bool:
+        """Whether it has taken its answer, or takes none any more."""
+
+    def set_result(self, answer: T_contra, /) -> None: ...
+
+    def set_exception(self, error: Exception, /) -> None: ...
+
+
 class Store(Protocol):
     """Shared state. Every await ends within the store's own time-outs, in an answer or a `StoreError`.
 
-    `begin` and `finish` are not coroutine functions: they put the call on the wire's queue before they return, so calls
-    for one tenant are carried out in the order in which they were made. Each is one round trip.
+    `begin`, `finish` and `claim` are not coroutine functions: they put the call on the wire's queue before they return, so
+    calls for one tenant are carried out in the order in which they were made. Each is one round trip. `send_begin` and
+    `send_finish` are the same for who brings a sink.
     """
 
     def ready(self, tenant: TenantId) -> bool:
@@ -184,6 +201,10 @@ class Store(Protocol):
     def begin(self, tenant: TenantId, call: Begin) -> Future[Begun]: ...
 
     def finish(self, tenant: TenantId, call: Finish) -> Future[Finished]: ...
+
+    def send_begin(self, tenant: TenantId, call: Begin, sink: Sink[Begun]) -> None: ...
+
+    def send_finish(self, tenant: TenantId, call: Finish, sink: Sink[Finished]) -> None: ...
 
     async def read_events(self, tenant: TenantId, after_seq: int, count: int) -> tuple[StoredEvent, ...]:
         """At most `count` events with a sequence number above `after_seq`, oldest first."""
@@ -233,7 +254,7 @@ class Store(Protocol):
 
     async def release_slot(self, tenant: TenantId, token: str, held: bytes) -> bool: ...
 
-    async def claim(self, own_key: bytes, sealed_tenant: bytes, lifetime_s: int | None) -> bytes:
+    def claim(self, own_key: bytes, sealed_tenant: bytes, lifetime_s: int | None) -> Future[bytes]:
         """Claims a raw root ID (by its keyed hash, as it stands in the key) unless claimed; lengthens the claim's life.
 
         Returns the value that holds now. Outside the tenants' slots.

@@ -9,6 +9,7 @@ from typing import Any
 import fakeredis
 from redis.exceptions import RedisError
 
+from gateway.stores.contract import Sink
 from gateway.stores.wire import Argument, Reply, refusal
 
 
@@ -40,12 +41,25 @@ class FakeLink:
         durable: bool = False,
     ) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.send(slot, arguments, future, parse, tag, durable=durable)
+        return future
+
+    def send(
+        self,
+        slot: int,
+        arguments: tuple[Argument, ...],
+        sink: Sink[Any],
+        parse: Callable[[Reply], Any] | None,
+        tag: bytes,
+        *,
+        durable: bool,
+    ) -> None:
         try:
             reply = self._execute(*arguments)
-            future.set_result(reply if parse is None else parse(reply))
         except RedisError as error:
-            future.set_exception(refusal(str(error).partition(" ")[0]))
-        return future
+            sink.set_exception(refusal(str(error).partition(" ")[0]))
+        else:
+            sink.set_result(reply if parse is None else parse(reply))
 
     async def aclose(self) -> None:
         self._connection.disconnect()

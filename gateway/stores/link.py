@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from gateway.stores.address import Address, Topology
-from gateway.stores.contract import StoreMisconfigured, StoreUnavailable
+from gateway.stores.contract import Sink, StoreMisconfigured, StoreUnavailable
 from gateway.stores.durability import Waiter
 from gateway.stores.node import LinkSettings, Node, State
 from gateway.stores.server import Level
 from gateway.stores.topology import ask_sentinels, read_slots
-from gateway.stores.wire import Argument, Call, Reply, Wire, refusal
+from gateway.stores.wire import Argument, Call, Reply, Wire, pack, refusal
 from gateway.tasks import Tasks
 
 logger = logging.getLogger(__name__)
@@ -54,6 +54,18 @@ class AnyLink(Protocol):
         durable: bool = False,
     ) -> asyncio.Future[Any]:
         """`tag`: hash tag of the slot, needed where `durable` (confirmed at the configured durability)."""
+
+    def send(
+        self,
+        slot: int,
+        arguments: tuple[Argument, ...],
+        sink: Sink[Any],
+        parse: Callable[[Reply], Any] | None,
+        tag: bytes,
+        *,
+        durable: bool,
+    ) -> None:
+        """`call` for who brings a sink. A call that cannot be made fails it before this returns."""
 
     async def aclose(self) -> None: ...
 
@@ -118,7 +130,9 @@ class Link:
 
     def ready(self, slot: int) -> bool:
         node = self._node(slot)
-        return node is not None and node.state is not State.DOWN and self._room(node, slot)
+        return (
+            node is not None and node.state is not State.DOWN and self._waiting(node, slot) < self._settings.max_calls
+        )
 
     def call(
         self,
@@ -130,30 +144,40 @@ class Link:
         durable: bool = False,
     ) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
+        self.send(slot, arguments, future, parse, tag, durable=durable)
+        return future
+
+    def send(
+        self,
+        slot: int,
+        arguments: tuple[Argument, ...],
+        sink: Sink[Any],
+        parse: Callable[[Reply], Any] | None,
+        tag: bytes,
+        *,
+        durable: bool,
+    ) -> None:
         node = None if self._closed else self._node(slot)
         if node is None or node.state is State.DOWN:
-            future.set_exception(StoreUnavailable("Redis is out of reach"))
-            return future
-        if not self._room(node, slot):
-            future.set_exception(StoreUnavailable("too many calls wait for Redis"))
-            return future
-        call = Call(slot, arguments, future, parse, self._loop.time() + self._settings.unconfirmed_s)
-        call.tag, call.durable = tag, durable
-        lane = self._lanes.get(slot)
-        if lane is not None:
-            lane.calls.append(call)
-        elif node.wire is None:
+            sink.set_exception(StoreUnavailable("Redis is out of reach"))
+            return
+        if self._waiting(node, slot) >= self._settings.max_calls:
+            sink.set_exception(StoreUnavailable("too many calls wait for Redis"))
+            return
+        now = self._loop.time()
+        call = Call(slot, pack(arguments), sink, parse, now + self._settings.unconfirmed_s, tag, durable)
+        if node.wire is None or slot in self._lanes:
             self._lane(slot).calls.append(call)
         else:
             node.wire.send(call)
         if self._ticking is None:
             self._ticking = self._loop.call_later(TICK_S, self._tick)
-        return future
 
-    def _room(self, node: Node, slot: int) -> bool:
-        lane = self._lanes.get(slot)
-        calls = lane.calls if lane is not None else node.wire.pending if node.wire is not None else ()
-        return len(calls) < self._settings.max_calls
+    def _waiting(self, node: Node, slot: int) -> int:
+        """How many calls wait where the next one of the slot would."""
+        if slot in self._lanes:
+            return len(self._lanes[slot].calls)
+        return len(node.wire.pending) if node.wire is not None else 0
 
     # What comes of them (called by the wires)
 

@@ -7,9 +7,10 @@ forged or moved, for it is bound to its key. Scripts run in one call each, so wh
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from asyncio import Future
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final
@@ -25,6 +26,7 @@ from gateway.stores.contract import (
     Finish,
     Finished,
     Found,
+    Sink,
     StoredEvent,
     TenantState,
     TenantStatus,
@@ -83,6 +85,16 @@ class RedisStore:
         return self._link.ready(tenant_keys(tenant).slot)
 
     def begin(self, tenant: TenantId, call: Begin) -> Future[Begun]:
+        future: Future[Begun] = asyncio.get_running_loop().create_future()
+        self.send_begin(tenant, call, future)
+        return future
+
+    def finish(self, tenant: TenantId, call: Finish) -> Future[Finished]:
+        future: Future[Finished] = asyncio.get_running_loop().create_future()
+        self.send_finish(tenant, call, future)
+        return future
+
+    def send_begin(self, tenant: TenantId, call: Begin, sink: Sink[Begun]) -> None:
         names, entry = tenant_keys(tenant), call.entry
         keys = [names.meta, names.log, names.writer(entry.writer), names.open]
         if call.credential:
@@ -94,18 +106,18 @@ class RedisStore:
             names.tag, entry.wseq, entry.body, call.open_until_s, 1 if call.credential else 0,
             names.writer(entry.ends) if entry.ends else b"", entry.ends_after,
         )  # fmt: skip
-        return self._link.call(names.slot, arguments, _begun, tag=names.tag, durable=True)
+        self._link.send(names.slot, arguments, sink, _begun, names.tag, durable=True)
 
-    def finish(self, tenant: TenantId, call: Finish) -> Future[Finished]:
+    def send_finish(self, tenant: TenantId, call: Finish, sink: Sink[Finished]) -> None:
         names, first = tenant_keys(tenant), call.entries[0]
         keys = [names.meta, names.log, names.writer(first.writer), names.open]
         values: list[Argument] = [call.generation, call.closes, first.wseq, len(call.entries)]
         values.extend(_bodies(call.entries))
         for write in call.writes:
             keys.append(names.record(write.kind, write.h))
-            values += (write.mode.value, write.lifetime_s or 0, write.data)
+            values += (write.mode, write.lifetime_s or 0, write.data)
         arguments = ("EVALSHA", _FINISH.sha, len(keys), *keys, *values)
-        return self._link.call(names.slot, arguments, _finished, tag=names.tag, durable=True)
+        self._link.send(names.slot, arguments, sink, _finished, names.tag, durable=True)
 
     async def read_events(self, tenant: TenantId, after_seq: int, count: int) -> tuple[StoredEvent, ...]:
         start = f"0-{after_seq + 1}"
@@ -209,12 +221,9 @@ class RedisStore:
 
     # Outside the tenants' slots
 
-    async def claim(self, own_key: bytes, sealed_tenant: bytes, lifetime_s: int | None) -> bytes:
+    def claim(self, own_key: bytes, sealed_tenant: bytes, lifetime_s: int | None) -> Future[bytes]:
         key = keyspace.own(own_key)
-        held: bytes = await self._outside(
-            key, "EVALSHA", _CLAIM.sha, 1, key, sealed_tenant, lifetime_s or 0, durable=True
-        )
-        return held
+        return self._outside(key, "EVALSHA", _CLAIM.sha, 1, key, sealed_tenant, lifetime_s or 0, durable=True)
 
     async def deployment_secret(self, name: str) -> bytes | None:
         blob: bytes | None = await self._outside(keyspace.DEPLOYMENT, "HGET", keyspace.DEPLOYMENT, name)
@@ -238,19 +247,21 @@ class RedisStore:
     async def aclose(self) -> None:
         await self._link.aclose()
 
-    def _on(self, tenant: TenantId, *arguments: Argument, durable: bool = False) -> Awaitable[Any]:
+    def _on(self, tenant: TenantId, *arguments: Argument, durable: bool = False) -> Future[Any]:
         names = tenant_keys(tenant)
         return self._link.call(names.slot, arguments, tag=names.tag, durable=durable)
 
-    def _run(self, tenant: TenantId, script: Script, keys: tuple[bytes, ...], *values: Argument) -> Awaitable[Any]:
+    def _run(self, tenant: TenantId, script: Script, keys: tuple[bytes, ...], *values: Argument) -> Future[Any]:
         return self._on(tenant, "EVALSHA", script.sha, len(keys), *keys, *values, durable=True)
 
-    def _outside(self, key: bytes, *arguments: Argument, durable: bool = False) -> Awaitable[Any]:
+    def _outside(self, key: bytes, *arguments: Argument, durable: bool = False) -> Future[Any]:
         return self._link.call(keyspace.slot_of(key), arguments, tag=key, durable=durable)
 
 
 def _bodies(entries: tuple[Entry, ...]) -> list[bytes]:
     first = entries[0]
+    if len(entries) == 1 and not first.ends:
+        return [first.body]
     if any(
         (entry.writer, entry.wseq) != (first.writer, first.wseq + i) or entry.ends for i, entry in enumerate(entries)
     ):
@@ -260,7 +271,7 @@ def _bodies(entries: tuple[Entry, ...]) -> list[bytes]:
 
 def _begun(reply: Reply) -> Begun:
     seq, generation, active, live, data, *read = reply
-    found = tuple(Found(read[i], read[i + 1]) for i in range(0, len(read), 2))
+    found = tuple([Found(record, root) for record, root in zip(read[::2], read[1::2], strict=True)])
     return Begun(seq, generation, active == 1, live == 1, data, found)
 
 

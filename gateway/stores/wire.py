@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, cast
 import hiredis
 
 from gateway.stores.address import Address
-from gateway.stores.contract import EventsLost, StoreError, StoreUnavailable, WriterRefused
+from gateway.stores.contract import EventsLost, Sink, StoreError, StoreUnavailable, WriterRefused
 
 Reply = Any
 """What a command answers in RESP2: bytes, int, None, or a list of these."""
@@ -33,26 +33,34 @@ def refusal(code: str) -> StoreError:
     return _SCRIPT_ERRORS.get(code, StoreUnavailable)(f"Redis refused a call: {code}")
 
 
+def pack(arguments: tuple[Argument, ...]) -> bytes:
+    """The command as it goes over the wire."""
+    packed: bytes = hiredis.pack_command(arguments)  # type: ignore[arg-type]
+    return packed
+
+
 class Refused(Exception):
     """An error reply to a connection's own call."""
 
 
 class Call:
-    """One command on its way. `future` gets `parse(reply)`."""
+    """One command on its way. `sink` gets `parse(reply)`."""
 
-    __slots__ = ("attempt", "durable", "expires", "future", "lane", "packed", "parse", "slot", "tag")
+    __slots__ = ("attempt", "durable", "expires", "lane", "packed", "parse", "sink", "slot", "tag")
 
     def __init__(
         self,
         slot: int,
-        arguments: tuple[Argument, ...],
-        future: asyncio.Future[Any],
+        packed: bytes,
+        sink: Sink[Any],
         parse: Callable[[Reply], Any] | None = None,
         expires: float = 0.0,
+        tag: bytes = b"",
+        durable: bool = False,
     ) -> None:
         self.slot = slot
-        self.packed: bytes = hiredis.pack_command(arguments)  # type: ignore[arg-type]
-        self.future = future
+        self.packed = packed
+        self.sink = sink
         self.parse = parse
         self.expires = expires
         """Loop time after which it is not sent again."""
@@ -60,22 +68,24 @@ class Call:
         """Rises when the call is taken back from a connection: a reply to an earlier attempt is not looked at."""
         self.lane: object | None = None
         """Set while this call goes ahead of others that wait for it."""
-        self.durable = False
+        self.durable = durable
         """Confirmed only once the configured durability covers it."""
-        self.tag = b""
+        self.tag = tag
         """Hash tag of a key in the call's slot."""
 
     def resolve(self, reply: Reply) -> None:
-        if self.future.done():
+        if self.sink.done():
             return
         try:
-            self.future.set_result(reply if self.parse is None else self.parse(reply))
+            answer = reply if self.parse is None else self.parse(reply)
         except Exception as error:  # a reply of another form must fail its call, not the connection
-            self.future.set_exception(error)
+            self.sink.set_exception(error)
+        else:
+            self.sink.set_result(answer)
 
     def fail(self, error: Exception) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
+        if not self.sink.done():
+            self.sink.set_exception(error)
 
 
 class Owner(Protocol):
@@ -113,7 +123,7 @@ class Wire(asyncio.Protocol):
     def ask(self, *arguments: Argument) -> asyncio.Future[Reply]:
         """A call of the connection's own. Raises Refused for an error reply, StoreUnavailable if the connection breaks."""
         future: asyncio.Future[Reply] = self._loop.create_future()
-        self.send(Call(INTERNAL, arguments, future))
+        self.send(Call(INTERNAL, pack(arguments), future))
         return future
 
     def abort(self) -> None:
