@@ -6,8 +6,7 @@ Every event type is treated alike, whether the table knows it or not.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -36,8 +35,7 @@ _PLAIN_KEYS: Final = frozenset(
 Place = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Translated:
+class Translated(NamedTuple):
     """One event as it leaves. `before`: type and JSON of events that the gateway adds in front of it."""
 
     data: bytes

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
+from gateway.ids.shape import find_raw
 from gateway.names import Kind
 from gateway.surfaces.spec import (
     Blob,
@@ -36,6 +37,8 @@ TOKENS: Final = frozenset({"call_id", "caller_id", "stream_id", "event_id", "cus
 """Keys of values that look like IDs and address nothing: they pass wherever they stand."""
 
 _SHORTEST_SHAPE: Final = 20
+_LONGEST_NAME: Final = 64
+"""Characters of a key up to which it is remembered."""
 _SCALARS: Final = frozenset({int, float, bool, type(None)})
 _BESIDE: Final = {
     Kind.CONTAINER_FILE: Kind.CONTAINER,
@@ -210,10 +213,19 @@ def _object(spec: Obj) -> Visit:
             if type(value[own]) is str:
                 parent = value[own] or parent
         for name, member in value.items():
-            of = fields.get(name, rest)
-            if of is None or (type(member) in _SCALARS and (of is not rest or len(name) < _SHORTEST_SHAPE)):
+            if type(member) in _SCALARS and len(name) < _SHORTEST_SHAPE:
                 continue
-            if of is not _exempt or type(member) is not str:
+            of = fields.get(name, rest)
+            if of is _unknown_member:
+                # A short word like `completed` can be nothing but the value of a key that says ID.
+                if (
+                    type(member) is not str
+                    or len(member) >= _SHORTEST_SHAPE
+                    or len(name) >= _SHORTEST_SHAPE
+                    or says_id(name)
+                ):
+                    _unknown_member(findings, value, name, member, parent)
+            elif of is not None and (of is not _exempt or type(member) is not str):
                 of(findings, value, name, member, parent)
         if said and (value.get("annotations") or value.get("logprobs")):
             findings.parts.append((value, said))
@@ -244,7 +256,7 @@ def _unknown(findings: Findings, holder: Holder, key: Key, value: Any, parent: s
 
 
 def _unknown_member(findings: Findings, holder: Holder, key: Key, value: Any, parent: str) -> None:
-    if len(key) >= _SHORTEST_SHAPE:  # type: ignore[arg-type]  # a member's key is a string
+    if len(key) >= _SHORTEST_SHAPE and not _is_harmless(key):  # type: ignore[arg-type]  # a member's key is a string
         findings.labels.append(key)  # type: ignore[arg-type]
     if type(value) not in _SCALARS:
         _loose(findings, holder, key, value, key)  # type: ignore[arg-type]
@@ -260,7 +272,8 @@ def _loose(findings: Findings, holder: Holder, key: Key, value: Any, name: str) 
             findings.labels.append(value)
     elif type(value) is dict:
         for inner, member in value.items():
-            _unknown_member(findings, value, inner, member, "")
+            if type(member) not in _SCALARS or len(inner) >= _SHORTEST_SHAPE:
+                _unknown_member(findings, value, inner, member, "")
         _failure(findings, value.get("error"))
     elif type(value) is list:
         for index, element in enumerate(value):
@@ -271,3 +284,13 @@ def _loose(findings: Findings, holder: Holder, key: Key, value: Any, name: str) 
 def says_id(name: str) -> bool:
     """Whether a string under this key is taken for an ID, whatever it looks like."""
     return (name == "id" or name.endswith(("_id", "_ids"))) and name not in TOKENS
+
+
+def _is_harmless(name: str) -> bool:
+    """Whether a key has nothing of raw shape in it. Keys like `input_tokens_details` come in every answer."""
+    return len(name) < _LONGEST_NAME and _has_no_shape(name)
+
+
+@lru_cache(maxsize=1024)
+def _has_no_shape(name: str) -> bool:
+    return not find_raw(name)

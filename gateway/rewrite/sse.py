@@ -7,14 +7,15 @@ out does not depend on how the input was cut into chunks.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from gateway.errors import Problem, Reason
+from gateway.ids.shape import find_raw
 from gateway.rewrite.events import EventTranslator, Place
-from gateway.rewrite.id_table import IdTable, Minted
+from gateway.rewrite.id_table import IdTable, Minted, Touched
 from gateway.rewrite.speech import Utterance
 from gateway.surfaces.spec import Spec
 
@@ -35,6 +36,8 @@ _PLAIN: Final = re.compile(
 _PLAIN_END: Final = re.compile(rb'"(?:, ?"logprobs": ?\[\])?(?:, ?"obfuscation": ?"[A-Za-z0-9]{0,15}")?\}\n\n')
 _BOM: Final = b"\xef\xbb\xbf"
 _DONE: Final = b"[DONE]"
+_LONGEST_NAME: Final = 100
+"""Bytes of an event's name that is remembered."""
 
 
 class Splitter:
@@ -47,6 +50,11 @@ class Splitter:
         self._max = max_event_bytes
         self._pending = bytearray()
         self._after_cr = False
+
+    @property
+    def between(self) -> bool:
+        """Whether what comes next begins an event."""
+        return not self._pending and not self._after_cr
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The events that `chunk` completes. Raises Problem(UPSTREAM_BAD_ANSWER) for one that is too long."""
@@ -91,8 +99,7 @@ def _split(data: bytes, events: list[bytes]) -> bytes:
     return data[at:]
 
 
-@dataclass(frozen=True, slots=True)
-class Out:
+class Out(NamedTuple):
     """Bytes to send, in order. `minted`: records that must be written before these bytes leave. `touched`: the raw IDs
     that were known when they were written, for the egress scan. `terminal`: they hold the stream's last event; `failed`: in it
     the upstream says that it failed."""
@@ -104,13 +111,12 @@ class Out:
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Lane:
+class _Lane(NamedTuple):
     """What all plain deltas of one text have in common: bytes before the sequence number, and between it and the text."""
 
     head: bytes
     middle: bytes
-    item: bytes
+    item: Touched
     place: Place
     utterance: Utterance
 
@@ -129,11 +135,22 @@ class StreamTranslator:
         self._lane: _Lane | None = None
         self._lanes: dict[tuple[bytes, bytes], _Lane] = {}
         self._run: list[bytes] = []
-        self._run_items: set[bytes] = set()
+        self._run_items: set[Touched] = set()
 
     def feed(self, chunk: bytes) -> list[Out]:
         """What leaves when `chunk` comes: nothing, if no event is complete. Raises Problem(UPSTREAM_BAD_ANSWER), and then
         `drain` gives what leaves all the same."""
+        lane = self._lane
+        if (
+            lane is not None
+            and chunk.startswith(lane.head)
+            and self._splitter.between
+            and self._pass_plain(chunk, lane)  # then it is one event, and ends where the chunk ends
+        ):
+            if len(self._run) != 1 or self._pieces or self._outs:
+                return self.drain()
+            one = self._run_items.pop()
+            return [Out(self._run.pop().replace(one.raw_bytes, one.text_bytes), self._touched)]
         for event in self._splitter.feed(chunk):
             lane = self._lane
             if lane is None or not event.startswith(lane.head):
@@ -153,18 +170,20 @@ class StreamTranslator:
             found = self._events.lane(event[event.index(b"{") :])
             if found is None:
                 return None
-            lane = self._lanes[head, middle] = _Lane(head, middle, item, *found)
+            touched = self._table.everywhere[item.decode()]
+            lane = self._lanes[head, middle] = _Lane(head, middle, touched, *found)
         self._lane = lane
         return lane
 
     def _pass_plain(self, event: bytes, lane: _Lane) -> bool:
         """Nearly all of a stream: an event that differs from the one before in its number, its text and its padding."""
-        number = len(lane.head)
+        head, shared, item, place, utterance = lane
+        number = len(head)
         middle = event.find(b",", number)
-        if not event.startswith(lane.middle, middle):
+        if not event.startswith(shared, middle):
             other = self._change_lane(event)
             return other is not None and other is not lane and self._pass_plain(event, other)
-        start = middle + len(lane.middle)
+        start = middle + len(shared)
         end = event.find(b'"', start)
         try:
             text = event[start:end].decode()
@@ -175,7 +194,7 @@ class StreamTranslator:
             text.isprintable() and event[number:middle].isdigit() and _PLAIN_END.fullmatch(event, end)
         ):
             return False
-        utterance, events = lane.utterance, self._events
+        events = self._events
         if not utterance.open and events.openings.has_no(text):
             utterance.read += len(text)
             heard = text
@@ -183,13 +202,13 @@ class StreamTranslator:
             heard = utterance.hear(text, events.openings)
         if heard != text or len(utterance.open) > utterance.free or events.holding:
             parsed = orjson.loads(event[event.index(b"{") :])
-            events.hold(lane.place, utterance, parsed)
+            events.hold(place, utterance, parsed)
             if heard != text:
                 self._translate(event, parsed, heard)
                 return True
         self._first = False
         self._run.append(event)
-        self._run_items.add(lane.item)
+        self._run_items.add(item)
         return True
 
     def _read(self, event: bytes) -> None:
@@ -209,14 +228,27 @@ class StreamTranslator:
         ):
             self._first = False
             self._run.append(event)
-            self._run_items.add(parsed["item_id"].encode())
+            self._run_items.add(self._table.everywhere[parsed["item_id"]])
         else:
-            self._translate(event, parsed, heard)
+            self._translate_framed(event[:start], data, parsed, heard)
 
     def end(self) -> list[Out]:
         """The upstream closed: what was held back leaves; an event that is not complete does not (WHATWG 9.2.6)."""
         self._add([_framed(kind, data) for kind, data in self._events.release()])
         return self.drain()
+
+    def _translate_framed(self, first: bytes, data: bytes, parsed: Any, heard: str | None) -> None:
+        """An event as the service frames it: a name's line at most, and one of data. The same as `_translate`, which takes
+        20 us more to tell lines apart."""
+        name = first[7:-1][-256:].decode("utf-8", "replace")
+        translated = self._events.translate(data, parsed, name=name, heard=heard)
+        self._first = False
+        if first:
+            known = len(first) < _LONGEST_NAME and _is_harmless(first)
+            first = self._table.replace(first) if known else self._table.scrub(first)
+        written = b"%bdata: %b\n\n" % (first, translated.data)
+        before = [_framed(kind, json) for kind, json in translated.before]
+        self._add([*before, written], terminal=translated.terminal, failed=translated.failed)
 
     def _translate(self, event: bytes, parsed: Any = None, heard: str | None = None) -> None:
         lines = _LINE.findall(event)[:-1]
@@ -268,8 +300,7 @@ class StreamTranslator:
         if self._run:
             data = b"".join(self._run)
             for item in self._run_items:
-                one = self._table.everywhere[item.decode()]
-                data = data.replace(one.raw_bytes, one.text_bytes)
+                data = data.replace(item.raw_bytes, item.text_bytes)
             self._pieces.append(data)
             self._run = []
             self._run_items = set()
@@ -292,6 +323,12 @@ def _loaded(data: bytes) -> Any:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         return None  # read again, and refused, where every event is
+
+
+@lru_cache(maxsize=256)
+def _is_harmless(line: bytes) -> bool:
+    """Whether nothing in a line has the raw shape. The same few names of events come all the time."""
+    return not find_raw(line)
 
 
 def _framed(kind: str, data: bytes) -> bytes:
