@@ -1,7 +1,8 @@
 """The other end of one request: how its answer is written, and how its leaving is heard of.
 
-An ASGI server takes an answer as messages, looks each header over, and may be asked to wait for every piece. What the gateway
-answers it has made itself, so a whole answer is one write, and a stream's piece is one call. Not a task waits for the client.
+An ASGI server hands a body over in messages that are waited for, takes an answer as messages, looks each header over, and may
+be asked to wait for every piece. What has come already is simply taken here; and what the gateway answers it has made itself, so
+a whole answer is one write, and a stream's piece is one call. Not a task waits for the client.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ CLIENT: Final = "gateway.client"
 
 
 class Wire(Protocol):
-    """What the server's connection lends for one answer."""
+    """What the server's connection lends for one request and its answer."""
+
+    def arrived(self) -> bytes | None:
+        """The request's body where all of it is there already, which `receive` then gives no more; None: ask `receive`."""
 
     def answer(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes | None) -> None:
         """Head and body; None for the body: pieces follow, and `end`. ValueError for a line break in a header."""

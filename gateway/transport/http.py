@@ -90,7 +90,10 @@ class _Exchange:
             body = None
         else:
             allow_empty = route.body is Body.OPTIONAL_JSON
-            body = await read_json(self._receive, self._head, self._app.limits, allow_empty=allow_empty)
+            arrived = self._client.wire.arrived()
+            body = await read_json(
+                self._receive, self._head, self._app.limits, allow_empty=allow_empty, arrived=arrived
+            )
         task = asyncio.current_task()
         if task is not None:
             self._client.on_leave(task.cancel)

@@ -332,6 +332,14 @@ class Cycle(RequestResponseCycle):
         self.waiting_for_100_continue = protocol.expect_100_continue
         self.body = bytearray()
 
+    def arrived(self) -> bytes | None:
+        if self.more_body or self.disconnected or self.response_complete or self.waiting_for_100_continue:
+            return None
+        self.flow.resume_reading()
+        self.message_event.clear()
+        body, self.body = bytes(self.body), bytearray()
+        return body
+
     def answer(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes | None) -> None:
         if self.disconnected or self.response_started:
             return

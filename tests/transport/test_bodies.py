@@ -7,7 +7,7 @@ import gzip
 import json
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -46,6 +46,24 @@ async def read(
         return messages.pop(0)
 
     return await read_json(receive, of, limits, allow_empty=allow_empty)
+
+
+@given(st.binary(max_size=40), st.sampled_from([JSON, head(), head(content_type="text/plain")]), st.booleans())
+async def test_a_body_that_is_there_is_read_as_one_that_is_received(body: bytes, of: Head, allow_empty: bool) -> None:
+    async def read_arrived() -> Any:
+        async def receive() -> Message:
+            raise AssertionError("nothing is waited for")
+
+        return await read_json(receive, of, limits, allow_empty=allow_empty, arrived=body)
+
+    async def result(reading: Awaitable[Any]) -> Any:
+        try:
+            return repr(await reading)
+        except Problem as problem:
+            return problem.reason, problem.detail
+
+    limits = replace(LIMITS, body_bytes=30)
+    assert await result(read_arrived()) == await result(read(body, of, limits, allow_empty=allow_empty))
 
 
 async def refusal(body: bytes, of: Head = JSON, limits: Limits = LIMITS) -> Problem:

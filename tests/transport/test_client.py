@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from gateway.transport.client import CLIENT, Client
-from gateway.transport.guard import Receive, Scope, Send
+from gateway.transport.guard import Message, Receive, Scope, Send
 from gateway.transport.limits import Limits
 from gateway.transport.server import running
 from tests.transport import raw
@@ -30,6 +30,39 @@ async def _answered(
 
     async with running(app, Limits()) as server:
         return await raw.exchange(server.port, request)
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("expects", [False, True])
+async def test_a_body_is_taken_at_once_where_it_is_there_and_received_where_it_is_not(
+    split: bool, expects: bool
+) -> None:
+    taken: list[bytes | None] = []
+    received = b""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal received
+        wire = scope[CLIENT].wire
+        taken.append(wire.arrived())
+        message: Message = {"more_body": taken[0] is None}
+        while message["more_body"]:
+            message = await receive()
+            received += message["body"]
+        wire.answer(200, [(b"content-length", b"0")], b"")
+        assert (await receive())["type"] == "http.disconnect"
+
+    whole = raw.request(
+        "/", "Content-Length: 5", *(["Expect: 100-continue"] if expects else []), method=b"POST", body=b"hello"
+    )
+    async with running(app, Limits()) as server, raw.connected(server.port) as connection:
+        await connection.send(whole[:-2] if split else whole)
+        if split:
+            await asyncio.sleep(0.05)
+            await connection.send(whole[-2:])
+        if expects:
+            assert (await connection.answer()).status == 100
+        assert (await connection.answer()).status == 200
+    assert (taken[0], received) == ((None, b"hello") if split or expects else (b"hello", b""))
 
 
 async def test_a_whole_answer_has_its_head_and_body() -> None:
