@@ -20,6 +20,7 @@ from gateway.names import Kind
 from gateway.surfaces.missing import missing_for
 from gateway.surfaces.route import Route
 from gateway.surfaces.spec import (
+    BLOB,
     UNKNOWN,
     Blob,
     Each,
@@ -38,6 +39,14 @@ from gateway.surfaces.spec import (
 
 MAX_REFERENCES: Final = 4096
 """Places a request may name objects at; beyond it the request is refused before any look-up."""
+
+SEALED: Final = "encrypted_content"
+"""The key of replay blobs. The service reads them in more types of items than the table knows, so wherever no spec says that a
+user wrote it, a string under this key must be a blob of the caller's."""
+
+_SHOWN_CHARS: Final = 64
+"""Of a member's name, in the place that a refusal tells. A place is made for every member, so it may not grow with the names
+above it."""
 
 # The prefixes of the table and no grammar of prefixes: in a hostile text, every place could be the beginning of one.
 _EMBEDDED: Final = re.compile(
@@ -132,10 +141,15 @@ def put(collected: Collected) -> None:
             reference.container[reference.key] = reference.raw  # type: ignore[index]
         elif isinstance(reference.container, dict):
             reference.container.pop(str(reference.key), None)
+    quoting: dict[tuple[int, str | int], tuple[Quotation, dict[str, str]]] = {}
     for quotation in collected.quotations:
         if quotation.raw:
-            text: str = quotation.container[quotation.key]  # type: ignore[index]
-            quotation.container[quotation.key] = text.replace(quotation.text, quotation.raw)  # type: ignore[index]
+            _, raws = quoting.setdefault((id(quotation.container), quotation.key), (quotation, {}))
+            raws[quotation.text] = quotation.raw
+    for one, raws in quoting.values():
+        text: str = one.container[one.key]  # type: ignore[index]
+        # One pass a text, however many IDs stand in it.
+        one.container[one.key] = _EMBEDDED.sub(lambda found, raws=raws: raws.get(found[0], found[0]), text)  # type: ignore[index,misc]
 
 
 class _Walker:
@@ -200,7 +214,7 @@ class _Walker:
             case Plain() if isinstance(value, str):
                 pass
             case Each() | Obj() | Typed() | Plain() | Hashed() | Blob() | Unknown():
-                self._unknown(value, param)
+                self._unknown(value, param, container, key)
             case _:  # the user's subtrees and media
                 pass
 
@@ -209,7 +223,8 @@ class _Walker:
         fields, rest = spec.fields, spec.rest
         for name, member in value.items():
             of = fields.get(name, rest)
-            place = f"{param}.{name}" if param else name
+            shown = name[:_SHOWN_CHARS]
+            place = f"{param}.{shown}" if param else shown
             if isinstance(of, Unknown) and self._is_raw(name):
                 raise Problem(Reason.RAW_ID_OUT_OF_PLACE, quoted=name, param=param)
             if isinstance(of, Id) and of.role is Role.OWN and isinstance(member, str):
@@ -217,9 +232,13 @@ class _Walker:
             else:
                 self.walk(of, member, place, value, name)
 
-    def _unknown(self, value: object, param: str) -> None:
-        for text in _strings(value):
-            if self._is_raw(text):
+    def _unknown(self, value: object, param: str, container: Container | None, key: str | int) -> None:
+        for holder, at, text in _strings(value, container, key):
+            if at == SEALED:
+                if holder is None:
+                    raise Problem(Reason.BLOB_NOT_YOURS, param=param)
+                self.collected.slots.append(Slot(BLOB, text, param, holder, at))
+            elif self._is_raw(text):
                 raise Problem(Reason.RAW_ID_OUT_OF_PLACE, quoted=text, param=param)
 
     def _is_raw(self, text: str) -> bool:
@@ -245,17 +264,20 @@ class _Walker:
                 self._quotations(element, value, index)
 
 
-def _strings(value: object) -> Iterator[str]:
-    """Every string below `value`, itself included, and every name of a member: maps can be keyed by IDs."""
+def _strings(
+    value: object, container: Container | None, key: str | int
+) -> Iterator[tuple[Container | None, str | int, str]]:
+    """Every string below `value`, itself included, with what holds it and its key there. The name of a member is held by
+    nothing (maps can be keyed by IDs), nor is what stands deeper below `SEALED`, where only a string belongs."""
     if isinstance(value, str):
-        yield value
+        yield container, key, value
     elif isinstance(value, dict):
         for name, member in value.items():
-            yield name
-            yield from _strings(member)
+            yield None, "", name
+            yield from _strings(member, None, SEALED) if key == SEALED else _strings(member, value, name)
     elif isinstance(value, list):
-        for element in value:
-            yield from _strings(element)
+        for index, element in enumerate(value):
+            yield from _strings(element, None, SEALED) if key == SEALED else _strings(element, value, index)
 
 
 def refusal(reference: Reference) -> Reason | None:

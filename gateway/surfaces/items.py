@@ -49,6 +49,8 @@ _ITEM_FIELDS: Final[dict[str, Spec]] = {
     "name": USER,
     "namespace": USER,
     "agent": USER,
+    # Reasoning and compactions have one, and so may items that are not in this table.
+    "encrypted_content": BLOB,
 }
 
 
@@ -83,7 +85,7 @@ CONTENT: Final = Typed(
         "output_audio": Obj({"data": MEDIA, "transcript": SPEECH}),
         "encrypted_content": Obj({"encrypted_content": BLOB}),
     },
-    other=Obj({"text": USER}),
+    other=Obj({"text": USER, "encrypted_content": BLOB}),
 )
 
 _OUTPUT: Final = Either(USER, Each(CONTENT))
@@ -195,8 +197,8 @@ ITEMS: Final[dict[str, Obj]] = {
         output=Obj({"file_id": _FILE, "image_url": MEDIA}),
         acknowledged_safety_checks=Each(Obj({"id": PLAIN, "message": SPEECH})),
     ),
-    "reasoning": _item(("encrypted_content",), summary=Each(CONTENT), content=Each(CONTENT), encrypted_content=BLOB),
-    "compaction": _item(("encrypted_content",), encrypted_content=BLOB),
+    "reasoning": _item(("encrypted_content",), summary=Each(CONTENT), content=Each(CONTENT)),
+    "compaction": _item(("encrypted_content",)),
     "compaction_trigger": _item(),
     "image_generation_call": _item(("result",), result=MEDIA, revised_prompt=SPEECH, prompt=SPEECH),
     "code_interpreter_call": _item(
