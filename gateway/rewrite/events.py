@@ -13,15 +13,19 @@ import orjson
 from gateway.errors import Problem, Reason
 from gateway.rewrite.id_table import SHORTEST, IdTable
 from gateway.rewrite.outbound import decide, realign
+from gateway.rewrite.runs import choice_of, choices, only, pieces
 from gateway.rewrite.sift import sift
 from gateway.rewrite.speech import Openings, Utterance
 from gateway.rewrite.splice import Edit, hides, parse, splice
 from gateway.surfaces.spec import UNKNOWN, Id, Media, Obj, Plain, Spec, Speech, Typed, User
 
 TERMINAL: Final = frozenset(
-    {"response.completed", "response.incomplete", "response.failed", "response.cancelled", "error"}
-)
-"""Types of a stream's last event."""
+    {
+        "response.completed", "response.incomplete", "response.failed", "response.cancelled", "image_generation.completed",
+        "error",
+    }
+)  # fmt: skip
+"""Types of a stream's last event. A stream whose events have no type ends in `[DONE]`, or in an error."""
 
 _DELTA: Final = ".delta"
 _ANNOTATION: Final = ".annotation.added"
@@ -114,6 +118,8 @@ class EventTranslator:
         if "error" in (kind, name) and "message" in event:
             findings.errors.append(event)
         edits = decide(findings, self._table)
+        chunk = isinstance(self._spec, Obj)
+        ended = self._hear_runs(event, edits) if chunk else ()
         if heard is None and self._speaks(kind, event):
             heard = self._hear(_place(kind, event), event)
         if heard is not None and heard != event["delta"]:
@@ -124,9 +130,11 @@ class EventTranslator:
             edits += self._hear_members(kind, event)
         if kind.endswith(_ANNOTATION):
             edits += realign(event.get("annotation"), self._shifts(event))
-        terminal = kind in TERMINAL or name in TERMINAL
-        before = self.release() if terminal else self._release_for(kind, event) if self.holding else ()
-        return Translated(splice(data, event, edits, self._table), before, terminal, "error" in (kind, name))
+        failed = "error" in (kind, name) or ("type" not in event and isinstance(event.get("error"), dict))
+        terminal = failed or kind in TERMINAL or name in TERMINAL
+        before = self.release() if terminal else self._release_for(kind, event) if self.holding and not chunk else ()
+        before = ended + before
+        return Translated(splice(data, event, edits, self._table), before, terminal, failed)
 
     def release(self) -> tuple[tuple[str, bytes], ...]:
         """Everything that is still held back, as events: for the end of the stream."""
@@ -158,6 +166,28 @@ class EventTranslator:
                     edits.append(Edit(delta, name, piece, heard))
         return edits
 
+    def _hear_runs(self, event: dict[str, Any], edits: list[Edit]) -> tuple[tuple[str, bytes], ...]:
+        """The pieces of running texts in a chunk; what of them is replaced is added to `edits`. Gives what leaves before
+        it: the rest of the texts of a choice that it finishes."""
+        found = choices(event)
+        finished = {path for path, choice in found.items() if choice.get("finish_reason") is not None}
+        changed = set()
+        for piece in pieces(event, self._spec):
+            place = ("", *piece.path)
+            utterance = self._utterances.setdefault(place, Utterance())
+            heard = utterance.hear(piece.text, self.openings)
+            if choice_of(piece.path) in finished:
+                heard += utterance.release(self._table)
+            self.hold(place, utterance, event)
+            if heard != piece.text:
+                edits.append(Edit(piece.holder, piece.key, piece.text, heard))
+                changed.add(choice_of(piece.path))
+        for path in changed:
+            if found[path].get("logprobs"):
+                edits.append(Edit(found[path], "logprobs", found[path]["logprobs"], None))
+        due = [place for place in self.holding if place[0] == "" and choice_of(place[1:]) in finished]
+        return tuple(self._released(place) for place in due)
+
     def _release_for(self, kind: str, event: dict[str, Any]) -> tuple[tuple[str, bytes], ...]:
         """What this event of the same item ends. Another delta does not, nor does an annotation, which may come in the
         midst of a text."""
@@ -180,6 +210,10 @@ class EventTranslator:
 
     def _released(self, place: Place) -> tuple[str, bytes]:
         utterance = self.holding.pop(place)
+        if place[0] == "":
+            chunk = only(utterance.last, place[1:], utterance.release(self._table))
+            utterance.last = {}
+            return "", splice(orjson.dumps(chunk), chunk, decide(sift(chunk, self._spec), self._table), self._table)
         event = {name: value for name, value in utterance.last.items() if name != "obfuscation"}
         text = utterance.release(self._table)
         if isinstance(event["delta"], dict):

@@ -84,12 +84,15 @@ def rewrite_error(failure: dict[str, Any], table: IdTable) -> list[Edit]:
 def _realign(part: dict[str, Any], said: str, table: IdTable) -> list[Edit]:
     """Annotation indices of a text in which IDs of another length were put; its log probabilities would spell them."""
     text = part.get(said)
-    spans = table.spans(text) if isinstance(text, str) else []
+    texts = [text] if isinstance(text, str) else list(text.values()) if isinstance(text, dict) else []
+    spans = [span for one in texts if isinstance(one, str) for span in table.spans(one)]
     if not spans:
         return []
     edits = []
     if part.get("logprobs"):
-        edits.append(Edit(part, "logprobs", part["logprobs"], []))
+        edits.append(Edit(part, "logprobs", part["logprobs"], [] if isinstance(part["logprobs"], list) else None))
+    if not isinstance(text, str):
+        return edits
     shifts = [(end, len(new) - (end - start)) for start, end, new in spans]
     annotations = part.get("annotations")
     for annotation in annotations if isinstance(annotations, list) else ():
@@ -101,7 +104,8 @@ def realign(annotation: Any, shifts: list[tuple[int, int]]) -> list[Edit]:
     """An annotation's indices after `shifts`: from this position of the old text on, this many characters more."""
     if not isinstance(annotation, dict):
         return []
-    edits = []
+    cited = annotation.get("url_citation")  # chat's annotations hold theirs in a member
+    edits = realign(cited, shifts) if cited is not None else []
     for name in ("start_index", "end_index", "index"):
         old = annotation.get(name)
         if type(old) is int:

@@ -65,7 +65,7 @@ class Findings:
         self.blobs: list[tuple[Holder, Key, str]] = []
         self.hashed: list[tuple[Holder, Key, str]] = []
         self.parts: list[tuple[dict[str, Any], str]] = []
-        """Objects whose text (the key) has annotations or log probabilities."""
+        """Objects whose text (the key; an object of texts, for a choice) has annotations or log probabilities."""
         self.errors: list[dict[str, Any]] = []
         """What the service says of a failure."""
 
@@ -201,7 +201,9 @@ def _object(spec: Obj) -> Visit:
         if isinstance(of, Id) and (root := _BESIDE.get(of.kind)) and name != own:
             beside = next((n for n, o in spec.fields.items() if isinstance(o, Id) and o.kind is root), None)
             fields[name] = _child(fields[name], beside) if beside else fields[name]
-    said = next((n for n in ("text", "delta") if isinstance(spec.fields.get(n), User | Speech)), "")
+    said = next((n for n in ("text", "delta", "content") if isinstance(spec.fields.get(n), User | Speech)), "")
+    if "message" in spec.fields and "logprobs" in spec.fields:
+        said = "message"
     fails = "error" not in fields or fields["error"] is not None
 
     def visit(findings: Findings, holder: Holder, key: Key, value: Any, parent: str) -> None:

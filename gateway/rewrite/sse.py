@@ -332,4 +332,5 @@ def _is_harmless(line: bytes) -> bool:
 
 
 def _framed(kind: str, data: bytes) -> bytes:
-    return b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"
+    name = b"event: %b\n" % kind.encode() if kind else b""
+    return b"%bdata: %b\n\n" % (name, data)

@@ -58,9 +58,11 @@ class User:
 @dataclass(frozen=True, slots=True)
 class Speech:
     """A string in which the model speaks. Like `User`; with `restore`, opaque IDs of the same owner that stand in a
-    replayed string (code, logs, file names) become raw again inbound."""
+    replayed string (code, logs, file names) become raw again inbound. With `runs` it is a piece of a text that goes on in
+    the next event of a stream whose events have no type."""
 
     restore: bool = False
+    runs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class Unknown:
 USER: Final = User()
 SPEECH: Final = Speech()
 REPLAYED: Final = Speech(restore=True)
+RUNNING: Final = Speech(runs=True)
 LABEL: Final = Label()
 PLAIN: Final = Plain()
 BLOB: Final = Blob()
