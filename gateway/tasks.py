@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 
-logger = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 
 class Tasks:
@@ -34,4 +34,4 @@ class Tasks:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            logger.error("task.failed", exc_info=error, extra={"fields": {"task": task.get_name()}})
+            LOG.error("task.failed", exc_info=error, extra={"fields": {"task": task.get_name()}})

@@ -30,7 +30,7 @@ MAX_KEYS: Final = 64
 MAX_UNKNOWN_KIDS: Final = 256
 _UNKNOWN_KID_S: Final = 60.0
 
-_log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 
 class KeysUnavailable(Exception):
@@ -121,7 +121,7 @@ class Jwks:
             self._keys = read_keys(await self._fetch(await self._url()))
         except (FetchFailed, ValueError) as error:
             self._failing = True
-            _log.warning("jwks_fetch_failed", extra={"issuer": self._settings.issuer, "error": str(error)})
+            LOG.warning("jwks.fetch_failed", extra={"fields": {"issuer": self._settings.issuer, "reason": str(error)}})
         else:
             self._failing = False
             self._fetched_at = self._clock_s()

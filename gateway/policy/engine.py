@@ -30,7 +30,7 @@ _LARGEST: Final = 2**63 - 1
 """Cedar's `Long` (https://docs.cedarpolicy.com/policies/syntax-datatypes.html)."""
 
 _ENTITY_OF_PRINCIPAL: Final = {PrincipalKind.USER: "User", PrincipalKind.SERVICE: "Service"}
-_log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 
 class PolicySet:
@@ -91,10 +91,10 @@ class PolicySet:
             policy = ",".join(sorted(names[reason] for reason in result.diagnostics.reasons))
         except Exception as error:
             # Its text may quote the principal and what the client sent.
-            _log.error("policy_failed", extra={"action": action, "error": type(error).__name__})
+            LOG.error("policy.failed", extra={"fields": {"action": action, "reason": type(error).__name__}})
             return Deny(Reason.POLICY_DENIED), False
         if result.diagnostics.errors or result.decision is cedarpy.Decision.NoDecision:
-            _log.error("policy_failed", extra={"action": action, "failures": len(result.diagnostics.errors)})
+            LOG.error("policy.failed", extra={"fields": {"action": action, "failures": len(result.diagnostics.errors)}})
             return Deny(Reason.POLICY_DENIED), False
         return (Allow(policy), True) if result.allowed else (Deny(Reason.POLICY_DENIED, policy), True)
 

@@ -106,7 +106,7 @@ def test_a_prohibition_that_fails_to_evaluate_is_a_deny_and_not_lifted(
     policies = PolicySet.load(folder, ACTIONS)
     with caplog.at_level(logging.ERROR):
         assert policies.decide(ALICE, "responses.create", None, Circumstances(model="m", max_output_tokens=7)) == DENIED
-    assert [record.message for record in caplog.records] == ["policy_failed"]
+    assert [record.message for record in caplog.records] == ["policy.failed"]
 
 
 def test_a_failure_inside_the_evaluator_is_a_deny_that_is_not_remembered_or_quoted(
