@@ -90,8 +90,7 @@ def configure_logging(level: str, redact: Callable[[str], str] = str, stream: Te
 
 
 _METHODS: Final = frozenset({"GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"})
-_FAST_S: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
-_SLOW_S: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+_BUCKETS_S: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 
 class Metrics:
@@ -109,11 +108,8 @@ class Metrics:
         self._upstream_calls = Counter(
             "coatcheck_upstream_calls", "Calls of the upstream by status class.", ("status",), registry=self.registry
         )
-        self._store_seconds = Histogram(
-            "coatcheck_store_seconds", "Time of a store call.", ("call",), registry=self.registry, buckets=_FAST_S
-        )
         self._upstream_seconds = Histogram(
-            "coatcheck_upstream_seconds", "Time to the upstream's header.", registry=self.registry, buckets=_SLOW_S
+            "coatcheck_upstream_seconds", "Time to the upstream's header.", registry=self.registry, buckets=_BUCKETS_S
         )
         self._streams = Gauge("coatcheck_open_streams", "Open streams and sockets.", ("form",), registry=self.registry)
         self._bound: dict[tuple[str, ...], Counter] = {}
@@ -125,10 +121,6 @@ class Metrics:
     def decision(self, outcome: str, reason: str) -> None:
         """One decision: `allow` or `deny`, and the `Reason`'s value."""
         self._count(self._decisions, outcome, reason)
-
-    def store_call(self, call: str, seconds: float) -> None:
-        """One call of the store: `begin`, `finish`, or another method's name."""
-        self._store_seconds.labels(call).observe(seconds)
 
     def upstream_call(self, status: int, seconds: float) -> None:
         """One upstream call and the time to its header; status 0 where there was none."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import logging
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import gateway
 from gateway.telemetry import FORBIDDEN, REQUEST_ID, JsonFormatter, Metrics, configure_logging, metrics_app
 from gateway.transport.limits import Limits
 from gateway.transport.server import running
@@ -97,6 +100,25 @@ def test_a_long_value_is_cut(written: io.StringIO) -> None:
     assert len(written.getvalue()) < 1500
 
 
+def test_every_log_call_of_the_gateway_has_a_constant_text_and_gives_data_as_fields() -> None:
+    """What else stands in `extra` is on no line."""
+    levels = {"debug", "info", "warning", "error", "critical", "exception"}
+    calls = 0
+    for file in sorted(Path(str(gateway.__file__)).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in levels):
+                continue
+            if ast.unparse(node.func.value) not in {"LOG", "_LOG", "logger"}:
+                continue
+            calls += 1
+            where = f"{file.name}:{node.lineno}"
+            assert isinstance(node.args[0], ast.Constant), where
+            for extra in (keyword.value for keyword in node.keywords if keyword.arg == "extra"):
+                assert isinstance(extra, ast.Dict), where
+                assert [ast.unparse(key) for key in extra.keys if key] == ["'fields'"], where
+    assert calls > 15
+
+
 def test_an_exception_without_one_is_no_failure(written: io.StringIO) -> None:
     LOG.error("a.b", exc_info=sys.exc_info())
     assert "error" not in lines(written)[0]
@@ -108,7 +130,6 @@ async def test_metrics_are_served_on_their_own_and_nothing_else_is() -> None:
     metrics.request("responses.create", "POST", 201)
     metrics.request("unknown", "BREW", 404)
     metrics.decision("deny", "not_owned")
-    metrics.store_call("begin", 0.0002)
     metrics.upstream_call(200, 1.5)
     metrics.upstream_call(0, 0.1)
     metrics.stream_opened("sse")
@@ -121,7 +142,6 @@ async def test_metrics_are_served_on_their_own_and_nothing_else_is() -> None:
     assert 'coatcheck_requests_total{method="POST",route="responses.create",status="2xx"} 2.0' in text
     assert 'coatcheck_requests_total{method="other",route="unknown",status="4xx"} 1.0' in text
     assert 'coatcheck_decisions_total{outcome="deny",reason="not_owned"} 1.0' in text
-    assert 'coatcheck_store_seconds_count{call="begin"} 1.0' in text
     assert 'coatcheck_upstream_calls_total{status="failed"} 1.0' in text
     assert 'coatcheck_open_streams{form="sse"} 1.0' in text
 
@@ -130,4 +150,4 @@ def test_no_metric_has_a_label_for_what_a_client_chooses() -> None:
     metrics = Metrics()
     metrics.request("responses.create", "POST", 200)
     labels = {label for family in metrics.registry.collect() for sample in family.samples for label in sample.labels}
-    assert labels <= {"route", "method", "status", "outcome", "reason", "call", "form", "le"}
+    assert labels <= {"route", "method", "status", "outcome", "reason", "form", "le"}
