@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from gateway.authn.actor import with_actor
 from gateway.authn.bearer import Headers, bearer_token
-from gateway.authn.verdict import Authenticator, NotMine, Rejected, Why, refused
+from gateway.authn.verdict import Authenticator, CredentialRefused, NotMine, Rejected, Why, refused
 from gateway.names import Principal
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,14 @@ class Authentication:
     async def authenticate(self, headers: Headers, now: float) -> Principal:
         """The principal of the guard's `headers` at `now` (UTC seconds). Raises Problem: `CredentialRefused` where a
         credential was looked at and refused, another where there is no one credential or the named actor is refused."""
-        token = bearer_token(headers)
+        try:
+            return with_actor(await self._principal(bearer_token(headers), now), headers)
+        except CredentialRefused as refusal:
+            # Not at a louder level: anybody can cause it, as often as they like.
+            LOG.debug("credential.refused", extra={"fields": {"why": refusal.why.value}})
+            raise
+
+    async def _principal(self, token: bytes, now: float) -> Principal:
         for authenticator in self.authenticators:
             verdict = await authenticator.authenticate(token, now)
             match verdict:
@@ -28,5 +38,5 @@ class Authentication:
                 case Rejected(why, principal):
                     raise refused(why, principal)
                 case Principal():
-                    return with_actor(verdict, headers)
+                    return verdict
         raise refused(Why.UNCLAIMED)

@@ -85,7 +85,8 @@ class Authenticator(Protocol):
 
 @dataclass(slots=True, eq=False)
 class CredentialRefused(Problem):
-    """The Problem of a refused credential; the audit log reads `principal` (None: the operator's log) and `why`."""
+    """The Problem of a refused credential; it is recorded in the log of the tenant of `principal` (None: the
+    operator's), and `why` in the program's own log at the level debug."""
 
     why: Why = Why.UNCLAIMED
     principal: Principal | None = None

@@ -92,7 +92,11 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    level: str = key("info", "debug, info, warning or error. No level shows an ID, token or body.", read=read_level)
+    level: str = key(
+        "info",
+        "debug, info, warning or error. No level shows an ID, token or body; debug tells why a credential was refused.",
+        read=read_level,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -265,3 +265,23 @@ async def test_the_composition_asks_in_order_and_refuses_what_nobody_claims(gate
             await authentication.authenticate(((b"authorization", b"Bearer " + token),), time.time())
         assert caught.value.why is expected
         assert caught.value.status == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "why"),
+    [
+        ((), Why.NO_CREDENTIAL),
+        (((b"authorization", b"Bearer sk-proj-x"),), Why.UNCLAIMED),
+        (((b"authorization", b"Bearer cck_x"),), Why.CHECKSUM_WRONG),
+    ],
+)
+async def test_why_a_credential_was_refused_is_in_the_log_at_debug_and_the_credential_is_not(
+    gate: Replica, caplog: pytest.LogCaptureFixture, headers: tuple[tuple[bytes, bytes], ...], why: Why
+) -> None:
+    authentication = Authentication((gate.authenticator, JwtAuthenticator([])))
+    with caplog.at_level("DEBUG", "gateway.authn"), pytest.raises(CredentialRefused):
+        await authentication.authenticate(headers, time.time())
+    (record,) = [one for one in caplog.records if one.name.startswith("gateway.authn")]
+    assert (record.levelname, record.message, vars(record)["fields"]) == (
+        "DEBUG", "credential.refused", {"why": why.value},
+    )  # fmt: skip
