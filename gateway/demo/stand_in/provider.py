@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,7 +45,6 @@ class Received:
     body: bytes = b""
     status: int = 0
     bytes_sent: int = 0
-    started_at: float = field(default_factory=time.monotonic)
     finished_at: float | None = None
     disconnected_at: float | None = None  # when the client was seen to have left before the end
 
@@ -99,6 +97,18 @@ class Conversation:
 
 
 @dataclass(slots=True)
+class StoredChat:
+    """A chat completion with `store: true`, and the messages that it answers."""
+
+    body: Json
+    messages: list[Json]
+
+    @property
+    def id(self) -> str:
+        return str(self.body["id"])
+
+
+@dataclass(slots=True)
 class KnownItem:
     """A stored item, whose it is, and the reasoning item that it may not be replayed without."""
 
@@ -121,6 +131,7 @@ class Provider:
         self.received: list[Received] = []
         self.responses: dict[str, StoredResponse] = {}
         self.conversations: dict[str, Conversation] = {}
+        self.chats: dict[str, StoredChat] = {}
         self.items: dict[str, KnownItem] = {}
         self.hidden: dict[str, dict[str, Json]] = {}
         self.set_script(self.options.script)
@@ -160,6 +171,12 @@ class Provider:
         found = self.conversations.get(raw)
         if found is None:
             raise failures.conversation_not_found(raw)
+        return found
+
+    def chat(self, raw: str) -> StoredChat:
+        found = self.chats.get(raw)
+        if found is None:
+            raise failures.chat_not_found(raw)
         return found
 
     def remember(self, items: list[Json], root: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 
 from gateway.demo.stand_in.fidelity import encode
@@ -16,7 +15,7 @@ def render(event: Json, script: Script, extra_lines: tuple[str, ...] = ()) -> by
     """One event with its blank line."""
     space = "" if "no_space" in script else " "
     lines = list(extra_lines)
-    if "no_event" not in script:
+    if "no_event" not in script and "type" in event:
         lines.append(f"event:{space}{event['type']}")
     pretty = "multi_data" in script
     data = encode(event, escape_ids="escape" in script, pretty=pretty).decode()
@@ -34,8 +33,15 @@ def blank_line(script: Script) -> bytes:
     return _LINE_ENDS[script.text("eol", "lf")]
 
 
-def error(message: str, script: Script, sequence_number: int) -> bytes:
-    """The `error` event that ends a stream in the middle."""
+def done(script: Script) -> bytes:
+    """The end of a stream whose events have no type."""
+    return _joined(["data: [DONE]"], script)
+
+
+def error(message: str, script: Script, sequence_number: int, *, typed: bool) -> bytes:
+    """The `error` event that ends a stream in the middle; in a stream without types, an error object."""
+    if not typed:
+        return render({"error": {"message": message, "type": "server_error", "param": None, "code": None}}, script)
     value = {"type": "error", "code": "server_error", "message": message, "param": None}
     return render({**value, "sequence_number": sequence_number}, script)
 
@@ -47,16 +53,6 @@ def split(data: bytes, script: Script) -> list[bytes]:
         return [data[start : start + size] for start in range(0, len(data), size)]
     offsets = [0, *(int(one) for one in script.text("at").split(":") if one), len(data)]
     return [data[start:end] for start, end in pairwise(offsets) if start < end]
-
-
-def parse_events(data: bytes) -> list[Json]:
-    """The JSON values of a stream that was rendered with LF line ends; for tests and the demo."""
-    blocks = data.decode().split("\n\n")
-    return [
-        json.loads("\n".join(line[5:].strip() for line in block.split("\n") if line.startswith("data:")))
-        for block in blocks
-        if "data:" in block
-    ]
 
 
 def _joined(lines: list[str], script: Script) -> bytes:
