@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
+from typing import Any
 
 import pytest
 
@@ -30,6 +33,32 @@ async def _answered(
 
     async with running(app, Limits()) as server:
         return await raw.exchange(server.port, request)
+
+
+async def test_a_request_and_a_connection_leave_nothing_for_the_garbage_collector() -> None:
+    requests: list[weakref.ref[Any]] = []
+    connections: list[weakref.ref[Any]] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        requests.append(weakref.ref(scope[CLIENT].wire))
+        scope[CLIENT].wire.answer(200, [(b"content-length", b"0")], b"")
+
+    gc.disable()
+    try:
+        async with running(app, Limits()) as server:
+            async with raw.connected(server.port) as connection:
+                for _ in range(3):
+                    await connection.send(raw.request("/"))
+                    await connection.answer()
+                connections = [weakref.ref(one) for one in server.server_state.connections]
+                assert [one() is None for one in requests] == [True, True, False]
+            async with asyncio.timeout(5):
+                while server.server_state.connections:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)
+            assert [one() for one in requests + connections] == [None] * 4
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("split", [False, True])
