@@ -18,7 +18,7 @@ NO_EVENT: Final = "0" * 64
 """`wprev` of a writer's first entry."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Writer:
     id: str
     """Random, never reused; 16 to 32 lower-case hex digits."""

@@ -148,10 +148,9 @@ def encode(event: Event, writer: str, wseq: int, wprev: str) -> bytes:
 
     Every field is always there. An event that does not fit is cut by the steps above, and `cut` says by which.
     """
-    fields = _fields(event)
-    fields |= {"v": VERSION, "id": f"{writer}.{wseq}", "writer": writer, "wseq": wseq, "wprev": wprev}
+    fields = _fields(event, writer, wseq, wprev)
     try:
-        body = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+        body = orjson.dumps(fields)
         if len(body) <= MAX_BYTES:
             return body
     except orjson.JSONEncodeError:
@@ -185,50 +184,56 @@ def decode(body: bytes) -> Event:
         raise ValueError("not an audit event") from error
 
 
-def _fields(event: Event) -> dict[str, Any]:
+def _fields(event: Event, writer: str, wseq: int, wprev: str) -> dict[str, Any]:
+    """Keys stand sorted in every part: to have them sorted at each encoding costs 1 µs."""
     actor, request, outcome, targets = event.actor, event.request, event.outcome, event.targets
-    shown = targets[:SHOWN_TARGETS]
     fields: dict[str, Any] = {
-        "tenant": event.tenant,
-        "ts": event.ts_us,
-        "type": event.type,
-        "phase": event.phase.value,
         "actor": {
+            "auth": actor.auth,
+            "chain": actor.chain,
+            "issuer": actor.issuer,
             "kind": actor.kind,
             "pseudonym": actor.pseudonym,
-            "issuer": actor.issuer,
-            "auth": actor.auth,
             "sealed": actor.sealed,
-            "chain": actor.chain,
         },
+        "changes": dict(sorted(event.changes.items())) if event.changes else {},
+        "id": f"{writer}.{wseq}",
+        "outcome": outcome
+        and {
+            "policy": outcome.policy,
+            "reason": outcome.reason,
+            "result": outcome.result,
+            "status": outcome.status,
+        },
+        "phase": event.phase,
         "request": request
         and {
-            "id": request.id,
-            "method": request.method,
-            "route": request.route,
-            "network": request.network,
             "agent": request.agent,
             "bytes_in": request.bytes_in,
             "bytes_out": request.bytes_out,
             "duration_us": request.duration_us,
-            "stream": request.stream,
+            "id": request.id,
+            "method": request.method,
             "model": request.model,
+            "network": request.network,
+            "route": request.route,
+            "stream": request.stream,
             "tokens_in": request.tokens_in,
             "tokens_out": request.tokens_out,
         },
-        "outcome": outcome
-        and {
-            "result": outcome.result.value,
-            "reason": outcome.reason,
-            "status": outcome.status,
-            "policy": outcome.policy,
-        },
-        "targets": [{"kind": target.kind, "id": target.id} for target in shown],
+        "targets": [{"id": target.id, "kind": target.kind} for target in targets[:SHOWN_TARGETS]],
         "targets_count": len(targets),
-        "changes": dict(event.changes),
+        "tenant": event.tenant,
+        "ts": event.ts_us,
+        "type": event.type,
+        "v": VERSION,
+        "wprev": wprev,
+        "writer": writer,
+        "wseq": wseq,
     }
-    if len(shown) < len(targets):
+    if len(targets) > SHOWN_TARGETS:
         fields["targets_digest"] = _digest(targets)
+        return dict(sorted(fields.items()))
     return fields
 
 
