@@ -30,11 +30,13 @@ class JsonAnswer:
 
 @dataclass(slots=True)
 class StreamAnswer:
-    """Events. `before_last` runs before the terminal one is written, `abandoned` when the client has left before."""
+    """Events. `before_last` runs before the terminal one is written, `abandoned` when the client has left before. `done`: the
+    events have no type, and `[DONE]` is the terminal one."""
 
     events: Iterator[Json]
     before_last: Callable[[], None] = _nothing
     abandoned: Callable[[], None] = _nothing
+    done: bool = False
 
 
 Answer = JsonAnswer | StreamAnswer
@@ -87,7 +89,8 @@ def script_in(body: bytes) -> Script:
         return Script()
     try:
         value = json.loads(body)
-        sent = value.get("input", value.get("items")) if isinstance(value, dict) else None
+        names = ("input", "items", "messages", "prompt")
+        sent = next((value[name] for name in names if name in value), None) if isinstance(value, dict) else None
     except ValueError:
         return Script()
     if isinstance(sent, str):

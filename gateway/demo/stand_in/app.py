@@ -10,7 +10,17 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from gateway.demo.stand_in import control, conversations, failures, responses
+from gateway.demo.stand_in import (
+    chat,
+    completions,
+    control,
+    conversations,
+    embeddings,
+    failures,
+    images,
+    moderations,
+    responses,
+)
 from gateway.demo.stand_in.answers import Answer, Request, query_of, script_in
 from gateway.demo.stand_in.exchange import Exchange, Receive, Send
 from gateway.demo.stand_in.provider import Options, Provider, Received
@@ -35,6 +45,16 @@ ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/conversations/{}/items", conversations.create_items),
     ("GET", "/v1/conversations/{}/items/{}", conversations.retrieve_item),
     ("DELETE", "/v1/conversations/{}/items/{}", conversations.delete_item),
+    ("POST", "/v1/chat/completions", chat.create),
+    ("GET", "/v1/chat/completions", chat.list_completions),
+    ("GET", "/v1/chat/completions/{}", chat.retrieve),
+    ("POST", "/v1/chat/completions/{}", chat.update),
+    ("DELETE", "/v1/chat/completions/{}", chat.delete),
+    ("GET", "/v1/chat/completions/{}/messages", chat.list_messages),
+    ("POST", "/v1/completions", completions.create),
+    ("POST", "/v1/embeddings", embeddings.create),
+    ("POST", "/v1/moderations", moderations.create),
+    ("POST", "/v1/images/generations", images.generate),
     ("GET", "/v1/models", conversations.list_models),
     ("GET", "/v1/models/{}", conversations.retrieve_model),
 )

@@ -28,6 +28,7 @@ _USERS_OWN = frozenset(
         "text",
         "format",
         "env",
+        "response_format",
     }
 )
 _STYLES = (IdStyle.HEX50, IdStyle.HEX48, IdStyle.HEX32, IdStyle.UUID, IdStyle.BASE62)

@@ -106,14 +106,17 @@ class Exchange:
         held = bytearray(b"\xef\xbb\xbf" if "bom" in self.script else b"")
         one_write = "one_write" in self.script
         for number, event in enumerate(answer.events):
-            if event["type"] in _ENDINGS:
+            if event.get("type") in _ENDINGS:
                 answer.before_last()
             held += self._render(number, event)
-            if await self._breaks_at(number, held):
+            if await self._breaks_at(number, held, typed=not answer.done):
                 return
             if not one_write:
                 await self._write(bytes(held))
                 held.clear()
+        if answer.done:
+            answer.before_last()
+            held += sse.done(self.script)
         await self._write(bytes(held))
         if "never_finish" in self.script:
             await self._pause(_FOR_EVER_S)
@@ -131,7 +134,7 @@ class Exchange:
         script = self.script + _ESCAPED if number % 2 else self.script
         return before + sse.render(self._canary.plant(event), script, self._canary.stream_lines())
 
-    async def _breaks_at(self, number: int, held: bytearray) -> bool:
+    async def _breaks_at(self, number: int, held: bytearray, *, typed: bool) -> bool:
         """Does what the script has planned for event `number`; whether that was the end of the stream."""
         script = self.script
         if script.count("cut", -1) == number or script.count("cut_clean", -1) == number:
@@ -145,7 +148,9 @@ class Exchange:
             await self._pause(_FOR_EVER_S)
         if script.count("error_event", -1) == number:
             text = f"The server had an error while processing {self.request_id} of {self.provider.organization}."
-            await self._write(sse.error(text + (self._canary.in_words() if self._canary else ""), script, number))
+            await self._write(
+                sse.error(text + (self._canary.in_words() if self._canary else ""), script, number, typed=typed)
+            )
             await self._end()
             return True
         return False

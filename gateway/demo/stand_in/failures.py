@@ -62,6 +62,14 @@ def conversation_not_found(raw: str) -> Failure:
     return Failure(404, f"Conversation with id '{raw}' not found.")
 
 
+def chat_not_found(raw: str) -> Failure:
+    return Failure(404, f"Chat completion with id '{raw}' not found.")
+
+
+def audio_not_found(raw: str) -> Failure:
+    return Failure(404, f"Audio with id '{raw}' not found.", param="messages")
+
+
 def item_not_found(raw: str, *, persisted_hint: bool = False) -> Failure:
     hint = (
         " Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item "

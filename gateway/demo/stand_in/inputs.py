@@ -165,6 +165,15 @@ def check_attachments(provider: Provider, value: Any) -> None:
                 raise failure(raw)
 
 
+def check_model(provider: Provider, body: Json) -> None:
+    """The model must be named and be there. Raises `Failure`."""
+    model = body.get("model")
+    if not isinstance(model, str):
+        raise failures.missing("model")
+    if model == "no-such-model" or (model.startswith("ft:") and model not in provider.models):
+        raise failures.model_not_found(model, provider.project)
+
+
 def check_tokens(body: Json) -> None:
     """The limits of the tokens that clients choose, and of metadata. Raises `Failure`."""
     for name, most in _TOKENS.items():

@@ -59,17 +59,20 @@ _FIXED: dict[str, tuple[str, int]] = {
     "pmpt_": (HEX, 48),
     "tunnel_": (HEX, 32),
     "chatcmpl-": (BASE62, 29),
+    "cmpl-": (BASE62, 29),
+    "modr-": (BASE62, 29),
+    "audio_": (HEX, 32),
     "batch_": (HEX, 32),
     "cu_sc_": (HEX, 50),
 }
 """Kinds whose shape does not follow the style: prefix → alphabet and length of the tail."""
 
-_ATTACHABLE = frozenset({"file-", "vs_", "cntr_", "skill_", "pmpt_", "tunnel_"})
+_ATTACHABLE = frozenset({"file-", "vs_", "cntr_", "skill_", "pmpt_", "tunnel_", "audio_"})
 
 _SHAPE = re.compile(
     r"(?<![A-Za-z0-9_-])"
     r"((?:resp|conv|msg|rs|fc|fco|ctc|ctco|ws|fs|ci|ig|mcp|mcpl|mcpr|mcpa|cu|cuo|lsh|lsho|sh|sho|apc|apco|tsc|tso|cmp|"
-    r"cntr|cfile|vs|skill|pmpt|tunnel|batch|proj)_|file-|org-|chatcmpl-)"
+    r"cntr|cfile|vs|skill|pmpt|tunnel|batch|proj|audio)_|file-|org-|chatcmpl-)"
     r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?=[A-Za-z]*[0-9])[A-Za-z0-9]{20,64})"
     r"(?![A-Za-z0-9_-])"
 )

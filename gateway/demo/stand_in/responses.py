@@ -9,7 +9,7 @@ from typing import Any
 from gateway.demo.stand_in import failures
 from gateway.demo.stand_in.answers import Answer, JsonAnswer, Request, StreamAnswer, page
 from gateway.demo.stand_in.hosted_items import compaction
-from gateway.demo.stand_in.inputs import as_items, check_attachments, check_order, check_tokens, resolve
+from gateway.demo.stand_in.inputs import as_items, check_attachments, check_model, check_order, check_tokens, resolve
 from gateway.demo.stand_in.items import outputs
 from gateway.demo.stand_in.outputs import Json, Turn
 from gateway.demo.stand_in.provider import Conversation, Provider, StoredResponse
@@ -103,13 +103,8 @@ def input_tokens(provider: Provider, request: Request) -> Answer:
 
 
 def _respond(provider: Provider, request: Request, body: Json) -> StoredResponse:
-    model = body.get("model")
-    if not isinstance(model, str) and "prompt" not in body:
-        raise failures.missing("model")
-    if isinstance(model, str) and (
-        model == "no-such-model" or (model.startswith("ft:") and model not in provider.models)
-    ):
-        raise failures.model_not_found(model, provider.project)
+    if "prompt" not in body or isinstance(body.get("model"), str):
+        check_model(provider, body)
     check_tokens(body)
     turn = _turn(provider, request, body)
     conversation = _conversation_of(provider, body)
