@@ -39,9 +39,13 @@ _BEFORE_BYTES: Final = re.compile((_PREFIX + r"\Z").encode())
 _LONGEST: Final = max(map(len, PREFIXES))
 
 
+SHORTEST: Final = min(map(len, PREFIXES)) + 20
+"""Characters that the raw shape has at least."""
+
+
 def is_raw_shape(text: str) -> bool:
     """Whether the whole of `text` has the raw shape."""
-    return RAW.fullmatch(text) is not None
+    return len(text) >= SHORTEST and RAW.fullmatch(text) is not None
 
 
 def find_raw(text: AnyStr) -> list[tuple[int, int]]:

@@ -28,6 +28,7 @@ from gateway.surfaces.spec import (
     Hashed,
     Id,
     Label,
+    Media,
     Obj,
     Plain,
     Role,
@@ -35,6 +36,7 @@ from gateway.surfaces.spec import (
     Speech,
     Typed,
     Unknown,
+    User,
 )
 
 MAX_REFERENCES: Final = 4096
@@ -52,6 +54,8 @@ above it."""
 _EMBEDDED: Final = re.compile(
     rf"(?<![A-Za-z0-9])(?:{'|'.join(sorted(PREFIXES, key=len, reverse=True))})[0-9A-Za-z]{{{TAIL_CHARS}}}(?![A-Za-z0-9])"
 )
+
+_SCALARS: Final = frozenset({bool, int, float})
 
 Container = dict[str, Any] | list[Any]
 
@@ -126,9 +130,12 @@ def collect(
     walker = _Walker(verify)
     for name, spec in route.path_ids.items():
         walker.reference(spec, segments[name], name, None, name, required=True)
-    walker.query(route, query)
+    if query:
+        walker.query(route, query)
     if body is not None:
-        walker.walk(route.request or UNKNOWN, body, "", None, "")
+        visit = compiled(route.request or UNKNOWN)
+        if visit is not None:
+            visit(walker, body, "", None, "")
     return walker.collected
 
 
@@ -180,72 +187,23 @@ class _Walker:
         parsed = self.verify(text)
         self.collected.references.append(Reference(spec, text, param, required, parsed, container, key))
 
-    def walk(self, spec: Spec, value: object, param: str, container: Container | None, key: str | int) -> None:  # noqa: PLR0912
-        if value is None or isinstance(value, bool | int | float):
-            if value is not None and isinstance(spec.text if isinstance(spec, Either) else spec, Id):
-                raise Problem(Reason.BAD_PARAMETER, "an ID must be a string", param=param)
+    def unknown(self, value: object, param: str, container: Container | None, key: str | int) -> None:
+        """Refuses a raw shape anywhere below `value`, and takes what stands under `SEALED` for a blob."""
+        if type(value) in _SCALARS:
             return
-        match spec:
-            case Id():
-                if not isinstance(value, str):
-                    raise Problem(Reason.BAD_PARAMETER, "an ID must be a string", param=param)
-                # A soft reference is removed, never an error; an OWN id gets here only from its object (`_object`).
-                self.reference(spec, value, param, container, key, required=spec.role is not Role.SOFT)
-            case Obj() if isinstance(value, dict):
-                self._object(spec, value, param)
-            case Typed() if isinstance(value, dict):
-                tag = value.get(spec.key)
-                if tag is None:
-                    self._object(spec.absent or spec.other, value, param)
-                else:
-                    known = spec.table.get(tag) if isinstance(tag, str) else None
-                    self._object(known or spec.other, value, param)
-            case Each() if isinstance(value, list):
-                for index, element in enumerate(value):
-                    self.walk(spec.of, element, f"{param}[{index}]", value, index)
-            case Either():
-                self.walk(spec.text if isinstance(value, str) else spec.structure, value, param, container, key)
-            case Hashed() | Blob() if isinstance(value, str):
-                if container is not None:
-                    self.collected.slots.append(Slot(spec, value, param, container, key))
-            case Speech() | Label():
-                if isinstance(spec, Label) or spec.restore:
-                    self._quotations(value, container, key)
-            case Plain() if isinstance(value, str):
-                pass
-            case Each() | Obj() | Typed() | Plain() | Hashed() | Blob() | Unknown():
-                self._unknown(value, param, container, key)
-            case _:  # the user's subtrees and media
-                pass
-
-    def _object(self, spec: Obj, value: dict[str, Any], param: str) -> None:
-        whole = spec.payload is None or any(value.get(name) is not None for name in spec.payload)
-        fields, rest = spec.fields, spec.rest
-        for name, member in value.items():
-            of = fields.get(name, rest)
-            shown = name[:_SHOWN_CHARS]
-            place = f"{param}.{shown}" if param else shown
-            if isinstance(of, Unknown) and self._is_raw(name):
-                raise Problem(Reason.RAW_ID_OUT_OF_PLACE, quoted=name, param=param)
-            if isinstance(of, Id) and of.role is Role.OWN and isinstance(member, str):
-                self.reference(of, member, place, value, name, required=not whole)
-            else:
-                self.walk(of, member, place, value, name)
-
-    def _unknown(self, value: object, param: str, container: Container | None, key: str | int) -> None:
         for holder, at, text in _strings(value, container, key):
             if at == SEALED:
                 if holder is None:
                     raise Problem(Reason.BLOB_NOT_YOURS, param=param)
                 self.collected.slots.append(Slot(BLOB, text, param, holder, at))
-            elif self._is_raw(text):
+            elif self.is_raw(text):
                 raise Problem(Reason.RAW_ID_OUT_OF_PLACE, quoted=text, param=param)
 
-    def _is_raw(self, text: str) -> bool:
+    def is_raw(self, text: str) -> bool:
         """An ID that this deployment wrote names nothing upstream: what an answer's new field held may be replayed."""
         return is_raw_shape(text) and self.verify(text) is None
 
-    def _quotations(self, value: object, container: Container | None, key: str | int) -> None:
+    def quotations(self, value: object, container: Container | None, key: str | int) -> None:
         if isinstance(value, str):
             if container is None:
                 return
@@ -258,10 +216,159 @@ class _Walker:
                     self.collected.quotations.append(Quotation(text, parsed, kind, container, key))
         elif isinstance(value, dict):
             for name, member in value.items():
-                self._quotations(member, value, name)
+                self.quotations(member, value, name)
         elif isinstance(value, list):
             for index, element in enumerate(value):
-                self._quotations(element, value, index)
+                self.quotations(element, value, index)
+
+
+# --- the table, compiled once into a function for each node, so that a walk looks at no spec
+
+Visit = Callable[[_Walker, Any, str, Container | None, str | int], None]
+"""Walks a parsed value at a place: its name for people, what holds it, and its key there."""
+
+_COMPILED: Final[dict[int, tuple[Spec, Visit | None]]] = {}
+
+
+def compiled(spec: Spec) -> Visit | None:
+    """The walk of `spec`; None for what is not looked at. Specs are constants, so each is compiled once."""
+    known = _COMPILED.get(id(spec))
+    if known is None:
+        known = _COMPILED[id(spec)] = (spec, _compile(spec))
+    return known[1]
+
+
+def _compile(spec: Spec) -> Visit | None:
+    match spec:
+        case Id():
+            # A soft reference is removed, never an error; an item's own ID is its object's to judge (`_object`).
+            return _id(spec, required=spec.role is not Role.SOFT)
+        case Obj():
+            return _object(spec)
+        case Typed():
+            return _typed(spec)
+        case Each():
+            return _each(compiled(spec.of))
+        case Either():
+            return _either(spec)
+        case Hashed() | Blob():
+            return _slot(spec)
+        case Speech() | Label():
+            return _quoting if isinstance(spec, Label) or spec.restore else None
+        case Plain():
+            return _plain
+        case Unknown():
+            return _unknown
+        case User() | Media():
+            return None
+
+
+def _unknown(walker: _Walker, value: Any, param: str, container: Container | None, key: str | int) -> None:
+    walker.unknown(value, param, container, key)
+
+
+def _plain(walker: _Walker, value: Any, param: str, container: Container | None, key: str | int) -> None:
+    if type(value) is not str:
+        walker.unknown(value, param, container, key)
+
+
+def _quoting(walker: _Walker, value: Any, param: str, container: Container | None, key: str | int) -> None:
+    walker.quotations(value, container, key)
+
+
+def _id(spec: Id, *, required: bool) -> Visit:
+    def visit(walker: _Walker, value: Any, param: str, container: Container | None, key: str | int) -> None:
+        if type(value) is str:
+            walker.reference(spec, value, param, container, key, required=required)
+        elif value is not None:
+            raise Problem(Reason.BAD_PARAMETER, "an ID must be a string", param=param)
+
+    return visit
+
+
+def _slot(spec: Hashed | Blob) -> Visit:
+    def visit(walker: _Walker, value: Any, param: str, container: Container | None, key: str | int) -> None:
+        if type(value) is not str:
+            walker.unknown(value, param, container, key)
+        elif container is not None:
+            walker.collected.slots.append(Slot(spec, value, param, container, key))
+
+    return visit
+
+
+def _each(of: Visit | None) -> Visit:
+    def visit(walker: _Walker, value: Any, param: str, container: Container | None, key: str | int) -> None:
+        if type(value) is not list:
+            walker.unknown(value, param, container, key)
+        elif of is not None:
+            for index, element in enumerate(value):
+                of(walker, element, f"{param}[{index}]", value, index)
+
+    return visit
+
+
+def _either(spec: Either) -> Visit:
+    text, structure = compiled(spec.text), compiled(spec.structure)
+    names = isinstance(spec.text, Id)
+
+    def visit(walker: _Walker, value: Any, param: str, container: Container | None, key: str | int) -> None:
+        # A number is no structure: where an ID may stand, that is told of the ID.
+        is_text = type(value) is str or (names and type(value) in _SCALARS)
+        of = text if is_text else structure
+        if of is not None:
+            of(walker, value, param, container, key)
+
+    return visit
+
+
+def _typed(spec: Typed) -> Visit:
+    table = {tag: _object(of) for tag, of in spec.table.items()}
+    other = _object(spec.other)
+    absent = _object(spec.absent) if spec.absent else other
+    tag_key = spec.key
+
+    def visit(walker: _Walker, value: Any, param: str, container: Container | None, key: str | int) -> None:
+        if type(value) is not dict:
+            walker.unknown(value, param, container, key)
+            return
+        tag = value.get(tag_key)
+        of = absent if tag is None else table.get(tag, other) if type(tag) is str else other
+        of(walker, value, param, container, key)
+
+    return visit
+
+
+def _object(spec: Obj) -> Visit:
+    whole = {name: compiled(of) for name, of in spec.fields.items()}
+    bare = dict(whole)
+    for name, of in spec.fields.items():
+        if isinstance(of, Id) and of.role is Role.OWN:
+            # Beside a payload, an item's own ID that does not open is dropped; alone it is a reference.
+            whole[name], bare[name] = _id(of, required=False), _id(of, required=True)
+    rest, payload = compiled(spec.rest), spec.payload
+
+    def visit(walker: _Walker, value: Any, param: str, container: Container | None, key: str | int) -> None:
+        if type(value) is not dict:
+            walker.unknown(value, param, container, key)
+            return
+        fields = whole
+        if payload is not None:
+            for name in payload:
+                if value.get(name) is not None:
+                    break
+            else:
+                fields = bare
+        for name, member in value.items():
+            of = fields.get(name, rest)
+            if of is None or (of is _plain and type(member) is str):
+                continue
+            if of is _unknown and walker.is_raw(name):
+                raise Problem(Reason.RAW_ID_OUT_OF_PLACE, quoted=name, param=param)
+            if member is not None:
+                shown = name[:_SHOWN_CHARS]
+                of(walker, member, f"{param}.{shown}" if param else shown, value, name)
+
+    return visit
 
 
 def _strings(
