@@ -58,9 +58,13 @@ def _origins(value: object) -> tuple[str, ...]:
 ISSUER_KEYS: Final[dict[str, IssuerKey]] = {
     "issuer": IssuerKey(read_text, "The exact `iss` of its tokens.", '"https://id.example.com"'),
     "audience": IssuerKey(read_text, "What a token's `aud` must be, or hold.", '"https://gateway.example.com"'),
-    "tenant": IssuerKey(_tenant, "The one tenant that it speaks for. Either this or tenants.", '"abcdefgh234567ab"'),
+    "tenant": IssuerKey(
+        _tenant,
+        "The ID of the one tenant that it speaks for (`tenant list`). Either this or tenants.",
+        '"abcdefgh234567ab"',
+    ),
     "tenants": IssuerKey(
-        _tenants, "The closed list of tenants, by the value of tenant_claim.", '{ acme = "abcdefgh234567ab" }'
+        _tenants, "The closed list of tenants: an ID for each value of tenant_claim.", '{ acme = "abcdefgh234567ab" }'
     ),
     "tenant_claim": IssuerKey(_path, "The claim that names the tenant: a name, or a list of names.", '"org_id"'),
     "jwks_url": IssuerKey(
