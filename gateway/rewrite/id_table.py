@@ -10,14 +10,22 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
-from gateway.errors import quotable
-from gateway.ids.form import MAX_CHARS, TAIL_CHARS
+from gateway.errors import Problem, Reason, quotable
+from gateway.ids.form import MAX_CHARS, TAIL_CHARS, prefix_of
+from gateway.ids.kinds import kind_of_prefix
 from gateway.ids.shape import find_raw
 from gateway.names import Kind
 
 SHORTEST: Final = 16
 """Characters from which on a raw ID is looked for inside longer strings. A shorter one (`msg_1` of some other server)
 guards nothing by being secret, and is replaced only where it is the whole value of an ID's place."""
+
+MAX_TOUCHED: Final = 16_384
+"""IDs that one answer may hold, far beyond what any does: a text full of made-up ones must not keep the process busy."""
+
+_FEW: Final = 256
+"""Touched IDs up to which each is searched for by itself."""
+_HEAD_CHARS: Final = 4
 
 # Nothing that JSON escapes or that has a meaning outside JSON strings, and a letter that no number has: so a run of
 # these characters can stand only inside a string, and bytes may be replaced without parsing.
@@ -81,6 +89,10 @@ class IdTable:
         self.everywhere: dict[str, Touched] = {}
         """What is replaced wherever it stands, so that its places need no edit of their own; by raw ID."""
         self._touched: list[Touched] = []
+        self._texts_by_bytes: dict[bytes, bytes] = {}
+        self._heads_of: tuple[bytes, ...] = ()
+        self._heads = re.compile(b"")
+        self._sizes: list[int] = []
         self._stale = False
         for raw, text in self._sent.items():
             self._decide(raw, text)
@@ -116,6 +128,16 @@ class IdTable:
         for start, end in find_raw(text):
             self.disarm(text[start:end])
 
+    def refer_within(self, text: str) -> None:
+        """The same for a text in which opaque IDs become raw on their way in: what it holds may have been one of them."""
+        for start, end in find_raw(text):
+            raw = text[start:end]
+            kind = kind_of_prefix(prefix_of(None, raw))
+            if kind is None:
+                self.disarm(raw)
+            else:
+                self.refer(kind, raw)
+
     def scrub(self, data: bytes) -> bytes:
         """`data` that is no JSON (a comment, an event name): without raw shapes and touched IDs."""
         for start, end in find_raw(data):
@@ -148,9 +170,34 @@ class IdTable:
 
     def replace(self, data: bytes) -> bytes:
         """`data` with every touched ID replaced. JSON may be given, unless it spells an ID with escapes."""
+        if len(self._touched) > _FEW:
+            return self._replace_many(data)
         for _, _, raw, text in self.touched:
             data = data.replace(raw, text)
         return data
+
+    def _replace_many(self, data: bytes) -> bytes:
+        """The same in one pass over `data`: IDs begin in few ways (`msg_`), and where one begins, the table tells which."""
+        if self._heads_of is not self.raws:
+            heads = {one.raw_bytes[:_HEAD_CHARS] for one in self._touched}
+            sizes = sorted({len(one.raw_bytes) for one in self._touched}, reverse=True)
+            self._heads_of, self._sizes = self.raws, sizes
+            # Looked ahead for, so that what only begins like one hides no other.
+            self._heads = re.compile(b"(?=" + b"|".join(re.escape(head) for head in sorted(heads)) + b")")
+        pieces: list[bytes] = []
+        at = 0
+        for found in self._heads.finditer(data):
+            start = found.start()
+            if start < at:
+                continue
+            for size in self._sizes:
+                text = self._texts_by_bytes.get(data[start : start + size])
+                if text is not None:
+                    pieces += (data[at:start], text)
+                    at = start + size
+                    break
+        pieces.append(data[at:])
+        return b"".join(pieces)
 
     def spans(self, text: str) -> list[tuple[int, int, str]]:
         """Start, end and replacement of every touched ID in `text`, in order, without overlaps."""
@@ -182,9 +229,12 @@ class IdTable:
         self.texts[raw] = text
         self.issued.add(text)
         if raw != text and _SEARCHABLE.fullmatch(raw):
+            if len(self._touched) >= MAX_TOUCHED:
+                raise Problem(Reason.UPSTREAM_BAD_ANSWER)
             one = Touched(raw, text, raw.encode(), text.encode())
             self._touched.append(one)
             self.everywhere[raw] = one
+            self._texts_by_bytes[one.raw_bytes] = one.text_bytes
             self._stale = True
             self.raws = (*self.raws, one.raw_bytes)
         return text

@@ -52,6 +52,8 @@ def decide(findings: Findings, table: IdTable) -> list[Edit]:
             edits.append(Edit(holder, key, raw, text))
     for failure in findings.errors:
         edits += rewrite_error(failure, table)
+    for text in findings.replayed:
+        table.refer_within(text)
     for text in findings.labels:
         table.disarm_within(text)
     for holder, key, text in findings.blobs:

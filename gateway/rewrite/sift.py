@@ -51,7 +51,7 @@ _BESIDE: Final = {
 class Findings:
     """The places, each as the object or array that holds it and its key there."""
 
-    __slots__ = ("blobs", "errors", "hashed", "labels", "loose", "made", "named", "parts")
+    __slots__ = ("blobs", "errors", "hashed", "labels", "loose", "made", "named", "parts", "replayed")
 
     def __init__(self) -> None:
         self.made: list[tuple[Kind, Holder, Key, str, str]] = []
@@ -60,6 +60,8 @@ class Findings:
         """The service refers to something."""
         self.labels: list[str] = []
         """Strings to search for the raw shape."""
+        self.replayed: list[str] = []
+        """Strings in which an earlier request may have put raw IDs of its own."""
         self.loose: list[tuple[Holder, Key, str]] = []
         """Strings under a key that says ID and that no table knows."""
         self.blobs: list[tuple[Holder, Key, str]] = []
@@ -93,8 +95,10 @@ def compiled(spec: Spec) -> Visit | None:
     return known[1]
 
 
-def _compile(spec: Spec) -> Visit | None:
+def _compile(spec: Spec) -> Visit | None:  # noqa: PLR0911 - one a kind of spec
     match spec:
+        case Speech(restore=True):
+            return _replayed
         case User() | Speech():
             return None
         case Plain() | Media():
@@ -120,6 +124,16 @@ def _compile(spec: Spec) -> Visit | None:
 def _exempt(findings: Findings, holder: Holder, key: Key, value: Any, parent: str) -> None:
     if type(value) is dict or type(value) is list:
         _unknown(findings, holder, key, value, parent)
+
+
+def _replayed(findings: Findings, holder: Holder, key: Key, value: Any, parent: str) -> None:
+    """Every string at any depth: inbound, they are sought for opaque IDs just so."""
+    if type(value) is str:
+        if len(value) >= _SHORTEST_SHAPE:
+            findings.replayed.append(value)
+    elif type(value) is dict or type(value) is list:
+        for member in value.values() if type(value) is dict else value:
+            _replayed(findings, holder, key, member, parent)
 
 
 def _blob(findings: Findings, holder: Holder, key: Key, value: Any, parent: str) -> None:

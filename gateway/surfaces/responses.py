@@ -84,7 +84,8 @@ def _event(**fields: Spec) -> Obj:
 
 _SPOKEN: Final = _event(delta=SPEECH, text=SPEECH, logprobs=SPEECH)
 _ARGUED: Final = _event(delta=SPEECH, arguments=SPEECH, name=USER)
-_CODED: Final = _event(delta=REPLAYED, code=REPLAYED)
+# A piece may end within an ID, so none is looked for by its shape there.
+_CODED: Final = _event(delta=SPEECH, code=REPLAYED)
 _STATE: Final = _event(response=RESPONSE)
 _ITEM: Final = _event(item=ITEM)
 _PART: Final = _event(part=CONTENT)
@@ -131,7 +132,9 @@ EVENT: Final = Typed(
         "response.shell_call_command.added": _event(command=SPEECH),
         "response.shell_call_command.delta": _event(delta=SPEECH),
         "response.shell_call_command.done": _event(command=SPEECH),
-        "response.shell_call_output_content.delta": _event(delta=STREAMS),
+        "response.shell_call_output_content.delta": _event(
+            delta=Obj({"stdout": SPEECH, "stderr": SPEECH, "outcome": Obj({"type": PLAIN})})
+        ),
         "response.shell_call_output_content.done": _event(output=Each(STREAMS)),
         "response.apply_patch_call_operation_diff.delta": _event(delta=SPEECH),
         "response.apply_patch_call_operation_diff.done": _event(diff=SPEECH),

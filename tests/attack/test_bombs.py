@@ -5,12 +5,21 @@ Every limit leaves room for a slow machine. What is tested cost minutes, or grew
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
+from gateway.errors import Problem
 from gateway.names import Kind
+from gateway.rewrite import egress
+from gateway.rewrite.id_table import IdTable
 from gateway.rewrite.inbound import collect, put
+from gateway.rewrite.outbound import translate_json
+from gateway.surfaces.items import ITEM_LIST
+from gateway.surfaces.responses import RESPONSE
 from gateway.surfaces.table import BY_ACTION
 from tests.rewrite.keys import ALICE
 
@@ -42,7 +51,7 @@ def test_a_refusal_tells_a_place_without_repeating_a_long_name() -> None:
 
 
 def test_many_ids_in_one_replayed_text_are_put_in_place_in_one_pass() -> None:
-    raws = {ALICE.opaque(Kind.ITEM, raw): raw for raw in (f"msg_{number:050d}" for number in range(2_000))}
+    raws = {ALICE.opaque(Kind.ITEM, raw): raw for raw in _raws(2_000)}
     body = {"input": [{"type": "code_interpreter_call", "code": " ".join(raws) + " x" * 1_000_000}]}
     collected = collect(CREATE, {}, [], body, ALICE.form.verify)
     for quotation in collected.quotations:
@@ -53,3 +62,44 @@ def test_many_ids_in_one_replayed_text_are_put_in_place_in_one_pass() -> None:
 
     code: str = body["input"][0]["code"]
     assert code.split()[:2_000] == list(raws.values())
+
+
+def test_a_name_full_of_made_up_ids_is_not_searched_for_each_of_them() -> None:
+    """Bob adds a message whose cited file has a long name; the service stores it, and every list of the items shows it."""
+    annotation = {"type": "file_citation", "file_id": "file-" + "1" * 24, "filename": " ".join(_raws(40_000))}
+    part = {"type": "output_text", "text": "", "annotations": [annotation]}
+    page = {"object": "list", "data": [{"type": "message", "id": "msg_" + "1" * 50, "content": [part]}]}
+
+    with spends_at_most(10), pytest.raises(Problem):
+        translate_json(json.dumps(page).encode(), ITEM_LIST, IdTable(ALICE))
+
+
+def test_an_answer_is_read_once_for_all_ids_of_its_request() -> None:
+    """The service repeats instructions of ten megabytes, and the request named as many items as it may."""
+    raws = list(_raws(4_096))
+    sent = {raw: ALICE.opaque(Kind.ITEM, raw) for raw in raws}
+    answer = {"id": "resp_" + "1" * 50, "instructions": "lorem ipsum " * 800_000 + f"xmsg_{raws[7]}"}
+    table = IdTable(ALICE, sent)
+
+    with spends_at_most(4):
+        out = translate_json(json.dumps(answer).encode(), RESPONSE, table)
+        found = egress.scan(out, issued=table.issued, touched=table.raws, verify=ALICE.verify)
+        missed = egress.scan(out + raws[9].encode(), issued=table.issued, touched=table.raws, verify=ALICE.verify)
+
+    assert json.loads(out)["instructions"].endswith(f"xmsg_{sent[raws[7]]}")
+    assert found is None
+    assert missed is not None
+
+
+def test_of_many_ids_each_is_replaced_also_where_one_begins_inside_what_is_none() -> None:
+    raws = [f"{number:04d}{'0123456789abcdef' * 2}" for number in range(1000, 2000)]
+    table = IdTable(ALICE, {raw: ALICE.opaque(Kind.CONVERSATION, raw) for raw in raws})
+    text = " ".join(f"1{raw} {raw[:3]}{raw}" for raw in raws)
+
+    assert table.replace(text.encode()).decode() == " ".join(
+        f"1{table.texts[raw]} {raw[:3]}{table.texts[raw]}" for raw in raws
+    )
+
+
+def _raws(count: int) -> Iterator[str]:
+    return (f"msg_{number:050d}" for number in range(count))
