@@ -146,6 +146,29 @@ async def test_metrics_are_served_on_their_own_and_nothing_else_is() -> None:
     assert 'coatcheck_open_streams{form="sse"} 1.0' in text
 
 
+def test_a_time_is_counted_in_each_bucket_that_it_is_not_above() -> None:
+    metrics = Metrics()
+    for seconds in (0.01, 0.25, 0.3, 1000.0):
+        metrics.upstream_call(200, seconds)
+    found = {
+        sample.labels.get("le", sample.name): sample.value
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        if sample.name.startswith("coatcheck_upstream_seconds")
+    }
+    assert [found[le] for le in ("0.05", "0.1", "0.25", "0.5", "600.0", "+Inf")] == [1, 1, 2, 3, 3, 4]
+    assert found["coatcheck_upstream_seconds_count"] == 4
+    assert found["coatcheck_upstream_seconds_sum"] == 1000.56
+
+
+def test_a_stream_that_is_closed_is_not_counted_as_open() -> None:
+    metrics = Metrics()
+    metrics.stream_opened("sse")
+    metrics.stream_opened("sse")
+    metrics.stream_closed("sse")
+    assert metrics.registry.get_sample_value("coatcheck_open_streams", {"form": "sse"}) == 1
+
+
 def test_no_metric_has_a_label_for_what_a_client_chooses() -> None:
     metrics = Metrics()
     metrics.request("responses.create", "POST", 200)
