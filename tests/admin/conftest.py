@@ -37,7 +37,7 @@ class Desk:
     async def story(self, tenant: TenantId) -> list[str]:
         """The tenant's events in short: `type phase` and, where there is one, the result."""
         return [
-            f"{event['type']} {event['phase']} {event.get('outcome', {}).get('result', '')}".strip()
+            f"{event['type']} {event['phase']} {(event['outcome'] or {}).get('result', '')}".strip()
             for event in await self.events(tenant)
         ]
 

@@ -34,6 +34,16 @@ from dataclasses import replace
 
 import gateway.demo.stage
 from gateway.__main__ import main
+from gateway.transport.client import CLIENT
+
+
+class Leaking:
+    def __init__(self, wire):
+        self.piece, self.end, self.inner = wire.piece, wire.end, wire
+
+    def answer(self, status, headers, body):
+        self.inner.answer(status, [*headers, (b"openai-organization", b"org-4f8c1b2a9d3e7f6a5b4c3d2e")], body)
+
 
 whole = gateway.demo.stage.open_gateway
 
@@ -43,12 +53,8 @@ async def leaking(settings):
     async with whole(settings) as gateway:
 
         async def app(scope, receive, send):
-            async def sent(message):
-                if message["type"] == "http.response.start":
-                    message["headers"] = [*message["headers"], (b"openai-organization", b"org-4f8c1b2a9d3e7f6a5b4c3d2e")]
-                await send(message)
-
-            await gateway.app(scope, receive, sent)
+            scope[CLIENT].wire = Leaking(scope[CLIENT].wire)
+            await gateway.app(scope, receive, send)
 
         yield replace(gateway, app=app)
 
