@@ -170,11 +170,14 @@ async def test_a_reader_that_does_not_read_costs_little_memory(
         async with connected(at.port) as one, connected(at.port) as other:
             for reader in (one, other):
                 await sent(at, reader, "message, flood=100000", stream=True)
-            await asyncio.sleep(0.9)
+
+            async def stands_still() -> bool:
+                passed = [request.bytes_sent for request in at.upstream[1:]]
+                await asyncio.sleep(0.3)
+                return len(passed) == 2 and [request.bytes_sent for request in at.upstream[1:]] == passed
+
+            await at.until(stands_still, 20)
             assert resident() - before <= 2 * 10_000_000
-            passed = [request.bytes_sent for request in at.upstream[1:]]
-            await asyncio.sleep(0.1)
-            assert [request.bytes_sent for request in at.upstream[1:]] == passed, "the upstream stands still"
 
 
 async def test_a_client_gets_a_whole_answer_also_while_the_process_ends(
