@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hmac
 import logging
-import secrets
 from binascii import hexlify
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from gateway.ids.blobs import open_blob
@@ -22,7 +21,9 @@ from gateway.ids.encoding import lp
 from gateway.ids.form import Parsed
 from gateway.ids.keys import NONCE_BYTES
 from gateway.ids.kinds import KINDS, lifetime_s
+from gateway.ids.tokens import safety_identifier
 from gateway.names import Kind, OpaqueId, Owner, RawId, TenantId, Visibility
+from gateway.nonces import fresh_nonce
 from gateway.stores.claims import claimed_by, own_key, seal_tenant
 from gateway.stores.contract import Found, Lookup, Mode, Write
 from gateway.stores.keyring import Deployment, Unlocked
@@ -34,6 +35,8 @@ _DECOY = b"decoy"
 """The name under which decoys are sealed: no record's."""
 
 _NOBODY = Owner("coatcheck", "nobody")
+
+_CACHED_OWNERS = 256
 
 Nonce = Callable[[int], bytes]
 
@@ -74,7 +77,7 @@ class Mapper:
         unlocked: Unlocked,
         upstream: str,
         project: str,
-        nonce: Nonce = secrets.token_bytes,
+        nonce: Nonce = fresh_nonce,
     ) -> None:
         self.tenant: TenantId = unlocked.keys.tenant
         self.keys = unlocked.keys
@@ -85,6 +88,8 @@ class Mapper:
         """What a text states, if this deployment wrote it. Reads no store."""
         self._deployment = deployment
         self._nonce = nonce
+        self.end_user = lru_cache(maxsize=_CACHED_OWNERS)(self._end_user)
+        """The `safety_identifier` of an owner who names no end user."""
         self._names = {kind: record_key(self.tenant, kind, b"") for kind in Kind}
 
     # --- inbound
@@ -150,6 +155,9 @@ class Mapper:
         child = Child(RawId(Kind.ITEM, "msg_" + "0" * 50), Kind.RESPONSE, bytes(16))
         return seal_child(self.keys.storage, _DECOY, child, self._nonce(NONCE_BYTES))
 
+    def _end_user(self, owner: Owner) -> str:
+        return safety_identifier(self.keys.identity.newest.token, self.tenant, owner, "")
+
     def nowhere(self, kind: Kind, text: str) -> str:
         """A raw ID of the service's form that no object has: a keyed hash, always the same for the same text."""
         digest = hmac.digest(self.keys.identity.newest.token, lp("nowhere", kind.value, text), "sha256")
@@ -179,12 +187,12 @@ class Mapper:
     ) -> Root:
         """The record of a root that was just seen. It can't be made without an owner."""
         return Root(
-            raw=RawId(kind, raw),
-            owner=owner,
-            visibility=visibility,
-            upstream=self.upstream,
-            project=self.project,
-            created=now,
+            RawId(kind, raw),
+            owner,
+            visibility,
+            self.upstream,
+            self.project,
+            now,
             parent=parent.hex(),
             stored=stored,
             background=background,
@@ -192,9 +200,10 @@ class Mapper:
 
     def write_root(self, root: Root, mode: Mode) -> Write:
         """CREATE where a route makes the object, PUT where it is seen for the first time or again."""
-        h = self.h(root.raw.kind, root.raw.text)
-        data = seal_root(self.keys.storage, self._name(root.raw.kind, h), root, self._nonce(NONCE_BYTES))
-        return Write(root.raw.kind, h, data, lifetime_s(root.raw.kind), mode)
+        kind = root.raw.kind
+        h = self.h(kind, root.raw.text)
+        data = seal_root(self.keys.storage, self._name(kind, h), root, self._nonce(NONCE_BYTES))
+        return Write(kind, h, data, lifetime_s(kind), mode)
 
     def write_child(self, kind: Kind, raw: str, root_kind: Kind, root_h: bytes) -> Write:
         """A child's record. An existing one keeps its root: PUT never changes a record."""

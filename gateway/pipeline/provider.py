@@ -149,8 +149,9 @@ def replace_tokens(exchange: Exchange) -> None:
             slot.container[slot.key] = token  # type: ignore[index]
     if exchange.known_route.names_user and isinstance(body, dict) and body.get("safety_identifier") is None:
         said = next((slot.text for slot in exchange.collected.slots if slot.param == "user"), "")
-        body["safety_identifier"] = hashed(mapper, exchange, "safety_identifier", said)
-        exchange.added.append(body["safety_identifier"])
+        token = hashed(mapper, exchange, "safety_identifier", said) if said else mapper.end_user(principal.owner)
+        body["safety_identifier"] = token
+        exchange.added.append(token)
     elif (response := exchange.at("response_id")) is not None:
         # The owner's, as their request sent it where they named nobody: what it read as then, it reads as now.
         secret = mapper.keys.identity.newest.token

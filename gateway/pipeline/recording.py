@@ -29,7 +29,7 @@ class Heritage:
     background: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Record:
     """One record to write, and the claim beside it where it is a root's."""
 

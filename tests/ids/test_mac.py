@@ -15,6 +15,13 @@ def test_a_prepared_key_gives_the_standard_hmac_each_time(key: bytes, message: b
     assert mac.digest(message) == mac.digest(message) == hmac.digest(key, message, "sha256")
 
 
+@given(st.binary(max_size=64), st.binary(max_size=150), st.binary(max_size=150))
+def test_a_key_prepared_behind_a_head_gives_the_hmac_of_head_and_message(key: bytes, head: bytes, rest: bytes) -> None:
+    mac = Mac(key)
+    assert mac.after(head).digest(rest) == hmac.digest(key, head + rest, "sha256")
+    assert mac.digest(rest) == hmac.digest(key, rest, "sha256")
+
+
 def test_a_key_longer_than_a_block_is_refused() -> None:
     with pytest.raises(ValueError, match="64 bytes"):
         Mac(bytes(65))
