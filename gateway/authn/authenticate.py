@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gateway.authn.actor import with_actor
 from gateway.authn.bearer import Headers, bearer_token
-from gateway.authn.verdict import Authenticator, CredentialRefused, NotMine, Rejected, Why, refused
+from gateway.authn.verdict import Authenticator, CredentialRefused, Rejected, Why, refused
 from gateway.names import Principal
 
 LOG = logging.getLogger(__name__)
@@ -32,11 +32,8 @@ class Authentication:
     async def _principal(self, token: bytes, now: float) -> Principal:
         for authenticator in self.authenticators:
             verdict = await authenticator.authenticate(token, now)
-            match verdict:
-                case NotMine():
-                    continue
-                case Rejected(why, principal):
-                    raise refused(why, principal)
-                case Principal():
-                    return verdict
+            if isinstance(verdict, Principal):
+                return verdict
+            if isinstance(verdict, Rejected):
+                raise refused(verdict.why, verdict.principal)
         raise refused(Why.UNCLAIMED)

@@ -126,10 +126,8 @@ class Exchange:
 
     @property
     def resources(self) -> list[Resource]:
-        return [
-            Resource(one.kind, one.root.owner, one.root.visibility, self.known_mapper.tenant)
-            for one in self.opened.values()
-        ]
+        tenant = self.known_mapper.tenant
+        return [Resource(one.raw.kind, one.root.owner, one.root.visibility, tenant) for one in self.opened.values()]
 
     def record(self, reference: Reference | Quotation) -> Opened | None:
         """What the look-up of a reference gave; None where there was none to do."""

@@ -134,6 +134,12 @@ class Keyring:
         await asyncio.to_thread(deployment.erasures.tenants)
         return deployment
 
+    def at_hand(self, tenant: TenantId) -> tuple[Deployment, Unlocked] | None:
+        """What `deployment` and `tenant` give, where neither has to wait; else None."""
+        if (deployment := self._fresh_deployment()) and (unlocked := self._fresh(tenant)):
+            return deployment, unlocked
+        return None
+
     async def deployment(self) -> Deployment:
         """The deployment's keys, at most `max_age_s` old. Raises KeysMissing, KeyRefused, and what the store raises."""
         if kept := self._fresh_deployment():

@@ -127,6 +127,17 @@ async def test_tenants_have_independent_keys_and_the_store_holds_none_in_the_cle
     assert len({blob[-48:] for blob in stored}) == len(stored)
 
 
+async def test_keys_at_hand_are_those_that_waiting_gives_and_none_once_they_are_old(
+    keyring: Keyring, clock: Clock
+) -> None:
+    assert keyring.at_hand(ACME) is None
+    unlocked = await keyring.tenant(ACME)
+    assert keyring.at_hand(ACME) == (await keyring.deployment(), unlocked)
+    assert keyring.at_hand(RIVAL) is None
+    clock.now = 60.0
+    assert keyring.at_hand(ACME) is None
+
+
 async def test_asking_for_a_tenant_never_creates_its_keys(keyring: Keyring, shelf: Shelf) -> None:
     with pytest.raises(KeysMissing):
         await keyring.tenant(RIVAL)
