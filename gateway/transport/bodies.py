@@ -198,6 +198,9 @@ def parse_json(data: bytes, limits: Limits) -> Any:
         raise Problem(Reason.BAD_JSON, detail="it is not valid JSON") from None
     if end != len(text):
         raise Problem(Reason.BAD_JSON, detail="it is not valid JSON")
+    # Each comma parts two values, unless it stands in a string.
+    if text.count(",") >= limits.json_containers and _values(value) > limits.json_containers:
+        raise _too_large(limits)
     if containers > limits.json_depth and isinstance(value, dict | list) and _is_deeper(value, limits.json_depth):
         raise _too_deep(limits)
     if "\\u" in text:
@@ -247,6 +250,16 @@ _SCAN: Final[Callable[[str, int], tuple[Any, int]]] = json.JSONDecoder(
     parse_int=_integer, parse_float=_real, parse_constant=_constant, object_pairs_hook=_object
 ).scan_once  # type: ignore[attr-defined]
 """The value that begins at a place in a text, and where it ends. Raises ValueError or StopIteration where there is none."""
+
+
+def _values(value: Any) -> int:
+    """How many values are in objects and arrays: each costs its time again at every stage."""
+    count, level = 0, [value]
+    while level:
+        level = [one for one in level if isinstance(one, dict | list)]
+        count += sum(map(len, level))
+        level = [child for one in level for child in (one.values() if isinstance(one, dict) else one)]
+    return count
 
 
 def _is_deeper(value: Any, depth: int) -> bool:

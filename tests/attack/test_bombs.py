@@ -5,22 +5,27 @@ Every limit leaves room for a slow machine. What is tested cost minutes, or grew
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from gateway.errors import Problem
+from gateway.errors import Problem, Reason
 from gateway.names import Kind
 from gateway.rewrite import egress
 from gateway.rewrite.id_table import IdTable
 from gateway.rewrite.inbound import collect, put
 from gateway.rewrite.outbound import translate_json
+from gateway.settings.keys import TransportLimits
 from gateway.surfaces.items import ITEM_LIST
 from gateway.surfaces.responses import RESPONSE
 from gateway.surfaces.table import BY_ACTION
+from gateway.transport.bodies import parse_json
+from tests.attack.house import house
 from tests.rewrite.keys import ALICE
 
 CREATE = BY_ACTION["responses.create"]
@@ -99,6 +104,42 @@ def test_of_many_ids_each_is_replaced_also_where_one_begins_inside_what_is_none(
     assert table.replace(text.encode()).decode() == " ".join(
         f"1{table.texts[raw]} {raw[:3]}{table.texts[raw]}" for raw in raws
     )
+
+
+def test_a_body_of_more_values_than_anybody_needs_is_refused() -> None:
+    with pytest.raises(Problem) as refused:
+        parse_json(b'{"input":[' + b'"",' * 1_000_001 + b"1]}", TransportLimits())
+
+    assert refused.value.reason is Reason.BODY_TOO_LARGE
+
+
+def test_commas_in_a_text_are_no_values() -> None:
+    value = parse_json(b'{"input":"' + b"a," * 1_100_000 + b'"}', TransportLimits())
+
+    assert len(value["input"]) == 2_200_000
+
+
+def test_whoever_sends_a_body_of_many_values_holds_up_nobody_else(tmp_path: Path) -> None:
+    with house(tmp_path) as run:
+        gaps: list[float] = []
+
+        async def beat() -> None:
+            last = time.monotonic()
+            while True:
+                await asyncio.sleep(0.01)
+                now = time.monotonic()
+                gaps.append(now - last)
+                last = now
+
+        beating = asyncio.run_coroutine_threadsafe(beat(), run.loop)
+        try:
+            many = b'{"model":"gpt-5","input":[' + b'"",' * 900_000 + b'{"id":"msg_0"}]}'
+            reply = run.caller("bravo", "bob").call("POST", "/responses", data=many)
+        finally:
+            beating.cancel()
+
+    assert reply.status == 404
+    assert max(gaps) < 0.7
 
 
 def _raws(count: int) -> Iterator[str]:
