@@ -39,7 +39,10 @@ from gateway.transport.client import CLIENT
 
 class Leaking:
     def __init__(self, wire):
-        self.piece, self.end, self.inner = wire.piece, wire.end, wire
+        self.inner = wire
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
 
     def answer(self, status, headers, body):
         self.inner.answer(status, [*headers, (b"openai-organization", b"org-4f8c1b2a9d3e7f6a5b4c3d2e")], body)
