@@ -31,10 +31,10 @@ from gateway.pipeline.exchange import Answer, Exchange, Head
 from gateway.pipeline.idempotency import Idempotency, Slot
 from gateway.pipeline.provider import Provider
 from gateway.pipeline.recorder import STORE_LIMIT_S, Recorder
-from gateway.rewrite.inbound import Quotation, Reference, collect, put, refusal
+from gateway.rewrite.inbound import Collected, Quotation, Reference, collect, put, refusal
 from gateway.stores.contract import Lookup, StoreError
 from gateway.stores.erasures import ErasuresUnreadable
-from gateway.stores.keyring import Keyring, KeysMissing
+from gateway.stores.keyring import Deployment, Keyring, KeysMissing, Unlocked
 from gateway.surfaces.route import Route
 from gateway.surfaces.spec import Role
 from gateway.surfaces.table import BY_ACTION, Unmatched, match
@@ -117,26 +117,26 @@ class Pipeline:
         return principal
 
     async def _unlock(self, exchange: Exchange, principal: Principal) -> None:
+        deployment, unlocked = self.keyring.at_hand(principal.tenant) or await self._load_keys(principal)
+        exchange.principal = principal
+        exchange.mapper = self.mappers.of(deployment, unlocked)
+
+    async def _load_keys(self, principal: Principal) -> tuple[Deployment, Unlocked]:
         try:
             async with asyncio.timeout(STORE_LIMIT_S):
                 unlocked = await self.keyring.tenant(principal.tenant)
-                deployment = await self.keyring.deployment()
+                return await self.keyring.deployment(), unlocked
         except KeysMissing:
             raise Problem(Reason.TENANT_INACTIVE) from None
         except (StoreError, TimeoutError, ErasuresUnreadable):
             raise Problem(Reason.AUDIT_UNAVAILABLE, retry_after_s=1) from None
-        exchange.principal = principal
-        exchange.mapper = self.mappers.of(deployment, unlocked)
 
     def _collect(self, exchange: Exchange) -> None:
         """Every ID that the request names. What can't be an ID of ours ends here, without a look-up."""
         route, body = exchange.known_route, exchange.body
-        try:
-            query = parse_qsl(exchange.head.query.decode("ascii"), keep_blank_values=True, max_num_fields=64)
-        except ValueError:
-            raise Problem(Reason.BAD_PARAMETER, "the query has more than 64 parameters") from None
-        exchange.query = query
-        exchange.collected = collect(route, exchange.segments, query, body, exchange.known_mapper.verify)
+        if exchange.head.query:
+            exchange.query = _query(exchange.head.query)
+        exchange.collected = collect(route, exchange.segments, exchange.query, body, exchange.known_mapper.verify)
         exchange.model = forward.check_model(route, exchange.segments, body)
         for reference in exchange.collected.references:
             reason = refusal(reference)
@@ -166,24 +166,29 @@ class Pipeline:
     def _decide(self, exchange: Exchange, principal: Principal) -> None:
         """Ownership of everything named, then the policies. Raw IDs are in place afterwards."""
         mapper, collected = exchange.known_mapper, exchange.collected
-        inline = {one.text for one in collected.references if one.spec.role is Role.OWN and not one.required}
+        inline: set[str] | None = None
         for reference in collected.references:
             opened = exchange.record(reference)
             reason = _closed(reference, opened, principal, mapper)
             if reason is None and opened:
                 reference.raw = opened.raw.text
                 exchange.opened[reference.text] = opened
-            elif reference.spec.correlates and reference.parsed and reference.text in inline:
-                exchange.correlated.add(reference.text)
-            elif reference.required:
+                continue
+            if reference.spec.correlates and reference.parsed:
+                inline = _inline(collected) if inline is None else inline
+                if reference.text in inline:
+                    exchange.correlated.add(reference.text)
+                    continue
+            if reference.required:
                 raise reference.problem(reason or Reason.NOT_RECORDED)
-            else:
-                collected.dropped += 1
+            collected.dropped += 1
         for reference in collected.references:
+            if reference.raw:
+                continue
             # An approval and the request that it answers, both in this very input: they only have to name each other.
-            if reference.text in exchange.correlated and not reference.raw:
+            if reference.text in exchange.correlated:
                 reference.raw = reference.text
-            elif reference.spec.nowhere and not reference.raw:
+            elif reference.spec.nowhere:
                 reference.raw = exchange.stand_in_for(reference)
         for quotation in collected.quotations:
             opened = exchange.record(quotation)
@@ -269,8 +274,22 @@ def _closed(reference: Reference, opened: Opened | None, principal: Principal, m
     return None
 
 
+def _query(query: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=64)
+    except ValueError:
+        raise Problem(Reason.BAD_PARAMETER, "the query has more than 64 parameters") from None
+
+
+def _inline(collected: Collected) -> set[str]:
+    """The IDs of items that carry their payload."""
+    return {one.text for one in collected.references if one.spec.role is Role.OWN and not one.required}
+
+
 def _check_family(exchange: Exchange) -> None:
     """A path that names a root and a child of another root names nothing."""
+    if len(exchange.known_route.path_ids) < 2:
+        return
     found = [exchange.at(name) for name in exchange.known_route.path_ids]
     for root, child, spec_name in zip(found, found[1:], list(exchange.known_route.path_ids)[1:], strict=False):
         if root and child and child.root_h != root.h:
