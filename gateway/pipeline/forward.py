@@ -50,10 +50,10 @@ def check_model(route: Route, segments: Mapping[str, str], body: object) -> str:
 
 
 def tool_types(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Types of all tools that a request brings: its own, those in a namespace, and those that an item of `input` or `items`
-    loads. A tool without a type is `untyped`. What an MCP server listed are no tools of the request's."""
+    """Types of all tools that a request brings: its own, those in a namespace, and those that an item of `input`, `items` or
+    `instructions` loads. A tool without a type is `untyped`. What an MCP server listed are no tools of the request's."""
     lists: list[object] = [body.get("tools")]
-    for items in (body.get("input"), body.get("items")):
+    for items in (body.get("input"), body.get("items"), body.get("instructions")):
         for item in items if isinstance(items, list) else ():
             if isinstance(item, dict) and item.get("type") != "mcp_list_tools":
                 lists.append(item.get("tools"))

@@ -17,6 +17,7 @@ MCP = {"type": "mcp", "server_url": "https://x"}
         {"input": [{"type": "additional_tools", "role": "developer", "tools": [MCP]}]},
         {"input": [{"type": "tool_search_output", "tools": [{"type": "namespace", "tools": [MCP]}]}]},
         {"items": [{"type": "an_item_of_tomorrow", "tools": [MCP]}]},
+        {"instructions": [{"type": "additional_tools", "role": "developer", "tools": [MCP]}]},
     ],
 )
 def test_a_tool_is_seen_wherever_a_request_can_bring_it(body: dict[str, object]) -> None:
