@@ -15,6 +15,8 @@ from gateway.names import TenantId
 
 FIRST: Final = 20
 """Refusals of one principal and reason that are logged one by one, each second."""
+ACTING: Final = 10
+"""Times as many of all for whom one service acts: it names whom it likes, so each of them alone would be no limit."""
 SHOWN: Final = 16
 COUNTED_TARGETS: Final = 4096
 """Distinct targets are counted up to here."""
@@ -53,17 +55,25 @@ class Floods:
     def refused(self, tenant: TenantId, actor: Actor, reason: str, now_s: float) -> None:
         """Counts a refusal that is logged by itself."""
         self._turn(now_s)
-        key = (tenant, actor.pseudonym, reason)
-        count = self._refused[key] = self._refused.get(key, 0) + 1
-        if count >= self._first and (principal := key[:2]) not in self._flooded:
-            self._flooded[principal] = Sum(tenant, actor, reason, self._second)
+        for principal, most in self._principals(tenant, actor):
+            key = (*principal, reason)
+            count = self._refused[key] = self._refused.get(key, 0) + 1
+            if count >= most and principal not in self._flooded:
+                self._flooded[principal] = Sum(tenant, actor, reason, self._second)
+
+    def _principals(self, tenant: TenantId, actor: Actor) -> list[tuple[_Principal, int]]:
+        """Who is asked for a refusal of `actor`, the nearest first, and how many each has: the actor, and who acts for it."""
+        asked = [((tenant, actor.pseudonym), self._first)]
+        if actor.chain:
+            asked.append(((tenant, actor.chain[0]), self._first * ACTING))
+        return asked
 
     def turn_away(self, tenant: TenantId, actor: Actor, targets: Iterable[Target], now_s: float) -> float | None:
         """Seconds until the principal may try again, the attempt being counted; None: go on."""
         if not self._flooded:
             return None
         self._turn(now_s)
-        flood = self._flooded.get((tenant, actor.pseudonym))
+        flood = next(filter(None, (self._flooded.get(one) for one, _ in self._principals(tenant, actor))), None)
         if flood is None:
             return None
         flood.add(targets)

@@ -30,6 +30,17 @@ def test_nobody_else_is_turned_away() -> None:
     assert floods.turn_away(OTHER, ALICE, (), NOW) is None
 
 
+def test_a_service_that_acts_for_ever_new_users_is_turned_away_as_a_whole() -> None:
+    floods = Floods()
+    for n in range(200):
+        someone = Actor("user", f"user {n}", chain=("service",))
+        assert floods.turn_away(TENANT, someone, (), NOW) is None
+        floods.refused(TENANT, someone, "not_owned", NOW)
+    assert floods.turn_away(TENANT, Actor("user", "user 200", chain=("service",)), (), NOW) is not None
+    assert floods.turn_away(TENANT, Actor("user", "user 200"), (), NOW) is None
+    assert floods.turn_away(TENANT, Actor("user", "user 200", chain=("another service",)), (), NOW) is None
+
+
 def test_different_reasons_are_counted_apart() -> None:
     floods = Floods()
     for n in range(38):
