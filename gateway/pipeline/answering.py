@@ -12,7 +12,7 @@ import orjson
 from gateway.errors import Problem, Reason
 from gateway.mapping import is_child
 from gateway.names import Kind, Visibility
-from gateway.pipeline.exchange import Answer, Exchange
+from gateway.pipeline.exchange import Answer, Exchange, Outlet
 from gateway.pipeline.minting import Minting
 from gateway.pipeline.provider import Provider
 from gateway.pipeline.recorder import Recorder
@@ -83,7 +83,9 @@ class Answering:
     async def _stream(self, exchange: Exchange, upstream: UpstreamAnswer, table: IdTable, heritage: Heritage) -> Answer:
         """The stream, once its first bytes may leave: what fails before that is an ordinary error answer."""
         exchange.streaming = True
-        sent = self._sent(exchange, upstream, table, heritage)
+        translator = StreamTranslator(exchange.known_route.events or UNKNOWN, table)
+        passage = _Passage(exchange, table, translator)
+        sent = self._sent(passage, upstream, heritage)
         first = await anext(sent)
         headers = [
             (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -91,14 +93,15 @@ class Answering:
             (b"x-accel-buffering", b"no"),
             (b"x-request-id", exchange.head.request_id.encode()),
         ]
-        return Answer(200, headers, _Begun(first, sent), exchange.action)
+        return Answer(200, headers, _Begun(first, sent, passage), exchange.action)
 
     async def _sent(
-        self, exchange: Exchange, upstream: UpstreamAnswer, table: IdTable, heritage: Heritage
+        self, passage: _Passage, upstream: UpstreamAnswer, heritage: Heritage
     ) -> AsyncGenerator[bytes, None]:
         """What the client gets: the events, and after a failure under way the error as the last one. What fails before
         the first of them is raised."""
-        events = self._events(exchange, upstream, table, heritage)
+        exchange = passage.exchange
+        events = self._events(passage, upstream, heritage)
         begun = failed = False
         try:
             async for data in events:
@@ -113,7 +116,7 @@ class Answering:
         finally:
             await events.aclose()
             if not failed and await self.recorder.abandon(exchange):
-                self.settler.follow(exchange, heritage, table)
+                self.settler.follow(exchange, heritage, passage.table)
 
     def _problem(self, error: Exception) -> Problem:
         if isinstance(error, Problem):
@@ -124,11 +127,10 @@ class Answering:
         return Problem(Reason.INTERNAL)
 
     async def _events(
-        self, exchange: Exchange, upstream: UpstreamAnswer, table: IdTable, heritage: Heritage
+        self, passage: _Passage, upstream: UpstreamAnswer, heritage: Heritage
     ) -> AsyncGenerator[bytes, None]:
-        translator = StreamTranslator(exchange.known_route.events or UNKNOWN, table)
-        mailbox, unrecorded = Mailbox(upstream, self.ping_s), _Unrecorded(exchange, heritage)
-        cleared: set[bytes] = set()
+        exchange = passage.exchange
+        mailbox, unrecorded = Mailbox(upstream, self.ping_s, passage.passes), _Unrecorded(exchange, heritage)
         between = False
         try:
             while True:
@@ -138,14 +140,14 @@ class Answering:
                         yield PING
                     continue
                 ready: list[bytes] = []
-                outs, failure = _translated(translator, pieces)
+                outs, failure = _translated(passage.translator, pieces)
                 for out in outs:
                     unrecorded.add(out.minted)
                     ends = out.terminal and not exchange.closed
                     if ready and (unrecorded.roots or ends):
                         yield b"".join(ready)
                         ready = []
-                    data = await self._let_go_or_undo(exchange, out, table, unrecorded, cleared)
+                    data = await self._let_go_or_undo(passage, out, unrecorded)
                     if unrecorded.roots:
                         made = unrecorded.take_roots()
                         exchange.job = exchange.job or _job(heritage, made)
@@ -168,14 +170,41 @@ class Answering:
             mailbox.close()
             exchange.unrecorded = unrecorded.take_children()
 
-    async def _let_go_or_undo(
-        self, exchange: Exchange, out: Out, table: IdTable, unrecorded: _Unrecorded, cleared: set[bytes]
-    ) -> bytes:
+    async def _let_go_or_undo(self, passage: _Passage, out: Out, unrecorded: _Unrecorded) -> bytes:
         try:
-            return _let_go(exchange, out.data, table, out.touched, cleared)
+            return passage.let_go(out)
         except Problem:
-            await self.recorder.undo(exchange, unrecorded.take_roots())
+            await self.recorder.undo(passage.exchange, unrecorded.take_roots())
             raise
+
+
+@dataclass(slots=True, eq=False)
+class _Passage:
+    """One stream's way out. Nearly every event is a delta with nothing in it that anybody waits for: it passes straight from
+    the upstream's connection to the client's, without waking the reader. Where events come one by one, 0.8 ms apart, each costs
+    62 us so, and 86 through the reader, timers and polling included."""
+
+    exchange: Exchange
+    table: IdTable
+    translator: StreamTranslator
+    outlet: Outlet | None = None
+    cleared: set[bytes] = field(default_factory=set)
+
+    def passes(self, piece: bytes) -> bool:
+        """Whether `piece` has left. False: nothing has happened. Raises Problem, as `let_go` does."""
+        outlet = self.outlet
+        if outlet is None or not outlet.is_ready():
+            return False
+        out = self.translator.pass_alone(piece)
+        if out is None:
+            return False
+        data = self.let_go(out)
+        self.exchange.bytes_out += len(data)
+        outlet.push(data)
+        return True
+
+    def let_go(self, out: Out) -> bytes:
+        return _let_go(self.exchange, out.data, self.table, out.touched, self.cleared)
 
 
 @dataclass(slots=True, eq=False)
@@ -184,6 +213,10 @@ class _Begun:
 
     first: bytes
     rest: AsyncGenerator[bytes, None]
+    passage: _Passage
+
+    def lend(self, outlet: Outlet) -> None:
+        self.passage.outlet = outlet
 
     def __aiter__(self) -> Self:
         return self

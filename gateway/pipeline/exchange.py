@@ -36,8 +36,18 @@ class Head(Protocol):
     def client(self) -> str: ...
 
 
+class Outlet(Protocol):
+    """Where bytes of a stream may leave at once."""
+
+    def is_ready(self) -> bool: ...
+    def push(self, data: bytes) -> None: ...
+
+
 class Stream(Protocol):
     """The bytes of a streamed answer, piece by piece."""
+
+    def lend(self, outlet: Outlet) -> None:
+        """From now on, pieces that wait for nothing may leave by `outlet`, in their order, while the next is awaited."""
 
     def __aiter__(self) -> Self: ...
     async def __anext__(self) -> bytes: ...

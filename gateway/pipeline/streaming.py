@@ -7,12 +7,13 @@ children's mappings and the outcome are. Back-pressure: what the client has not 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 import orjson
 
 from gateway.errors import Problem, error_fields
-from gateway.upstreams import UpstreamAnswer, UpstreamError
+from gateway.upstreams import UpstreamAnswer
 
 PING: Final = b": ping\n"
 """A comment without a blank line: a blank line would make the official SDK parse an empty event."""
@@ -23,25 +24,37 @@ MAX_WAITING_BYTES: Final = 256 * 1024
 class Mailbox:
     """Takes the upstream's pieces straight from the transport, and hands them over together, one reader at a time.
 
+    While the reader waits, `passes` may take a piece at once, without waking it; what it raises ends the stream.
     `pieces` gives what has arrived, an empty list when `ping_s` passed in silence, and None at the end.
     """
 
-    __slots__ = ("_answer", "_ended", "_failure", "_held", "_loop", "_pieces", "_ping_s", "_size", "_timer", "_waiter")
+    __slots__ = (
+        "_answer", "_ended", "_failure", "_held", "_loop", "_passes", "_pieces", "_ping_s", "_size", "_timer", "_waiter",
+    )  # fmt: skip
 
-    def __init__(self, answer: UpstreamAnswer, ping_s: float) -> None:
+    def __init__(self, answer: UpstreamAnswer, ping_s: float, passes: Callable[[bytes], bool]) -> None:
         self._loop = asyncio.get_running_loop()
         self._answer = answer
         self._ping_s = ping_s
+        self._passes = passes
         self._pieces: list[bytes] = []
         self._size = 0
         self._held = False
         self._ended = False
-        self._failure: UpstreamError | None = None
+        self._failure: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         answer.push_to(self)
 
     def body_piece(self, piece: bytes) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            try:
+                if self._passes(piece):
+                    return
+            except Exception as error:  # the reader raises it
+                self.body_end(error)
+                self._answer.abort()
+                return
         self._pieces.append(piece)
         self._size += len(piece)
         if self._size > MAX_WAITING_BYTES and not self._held:
@@ -49,12 +62,13 @@ class Mailbox:
             self._answer.hold_back()
         self._wake()
 
-    def body_end(self, failure: UpstreamError | None) -> None:
-        self._ended, self._failure = True, failure
-        self._wake()
+    def body_end(self, failure: Exception | None) -> None:
+        if not self._ended:
+            self._ended, self._failure = True, failure
+            self._wake()
 
     async def pieces(self) -> list[bytes] | None:
-        """Raises UpstreamError after the pieces before it."""
+        """Raises UpstreamError, or what `passes` raised, after the pieces before it."""
         if not self._pieces and not self._ended:
             self._waiter = self._loop.create_future()
             if self._timer is None:

@@ -140,17 +140,9 @@ class StreamTranslator:
     def feed(self, chunk: bytes) -> list[Out]:
         """What leaves when `chunk` comes: nothing, if no event is complete. Raises Problem(UPSTREAM_BAD_ANSWER), and then
         `drain` gives what leaves all the same."""
-        lane = self._lane
-        if (
-            lane is not None
-            and chunk.startswith(lane.head)
-            and self._splitter.between
-            and self._pass_plain(chunk, lane)  # then it is one event, and ends where the chunk ends
-        ):
-            if len(self._run) != 1 or self._pieces or self._outs:
-                return self.drain()
-            one = self._run_items.pop()
-            return [Out(self._run.pop().replace(one.raw_bytes, one.text_bytes), self._touched)]
+        alone = self.pass_alone(chunk)
+        if alone is not None:
+            return [alone]
         for event in self._splitter.feed(chunk):
             lane = self._lane
             if lane is None or not event.startswith(lane.head):
@@ -158,6 +150,23 @@ class StreamTranslator:
             if lane is None or not self._pass_plain(event, lane):
                 self._read(event)
         return self.drain()
+
+    def pass_alone(self, chunk: bytes) -> Out | None:
+        """What leaves for a chunk that is one plain delta, like the one before and with nothing in its text to look at. None
+        for any other, and then nothing has happened: `feed` takes it."""
+        lane, events = self._lane, self._events
+        if lane is None or not chunk.startswith(lane.head) or events.holding or not self._is_between():
+            return None
+        text = _text_of(chunk, lane)  # then the chunk is one event: it ends where that ends
+        utterance = lane.utterance
+        if text is None or utterance.open or not events.openings.has_no(text):
+            return None
+        utterance.read += len(text)
+        return Out(chunk.replace(lane.item.raw_bytes, lane.item.text_bytes), self._touched)
+
+    def _is_between(self) -> bool:
+        """Whether nothing is under way: neither an event on its way in nor bytes on their way out."""
+        return self._splitter.between and not (self._run or self._pieces or self._outs)
 
     def _change_lane(self, event: bytes) -> _Lane | None:
         """The lane of `event`, if it is a plain delta, for what follows."""
@@ -177,24 +186,11 @@ class StreamTranslator:
 
     def _pass_plain(self, event: bytes, lane: _Lane) -> bool:
         """Nearly all of a stream: an event that differs from the one before in its number, its text and its padding."""
-        head, shared, item, place, utterance = lane
-        number = len(head)
-        middle = event.find(b",", number)
-        if not event.startswith(shared, middle):
+        text = _text_of(event, lane)
+        if text is None:
             other = self._change_lane(event)
             return other is not None and other is not lane and self._pass_plain(event, other)
-        start = middle + len(shared)
-        end = event.find(b'"', start)
-        try:
-            text = event[start:end].decode()
-        except UnicodeDecodeError:
-            return False
-        # Not printable: a line end inside the event, or what JSON must escape.
-        if "\\" in text or not (
-            text.isprintable() and event[number:middle].isdigit() and _PLAIN_END.fullmatch(event, end)
-        ):
-            return False
-        events = self._events
+        utterance, events = lane.utterance, self._events
         if not utterance.open and events.openings.has_no(text):
             utterance.read += len(text)
             heard = text
@@ -202,13 +198,13 @@ class StreamTranslator:
             heard = utterance.hear(text, events.openings)
         if heard != text or len(utterance.open) > utterance.free or events.holding:
             parsed = orjson.loads(event[event.index(b"{") :])
-            events.hold(place, utterance, parsed)
+            events.hold(lane.place, utterance, parsed)
             if heard != text:
                 self._translate(event, parsed, heard)
                 return True
         self._first = False
         self._run.append(event)
-        self._run_items.add(item)
+        self._run_items.add(lane.item)
         return True
 
     def _read(self, event: bytes) -> None:
@@ -316,6 +312,24 @@ class StreamTranslator:
         self._close()
         outs, self._outs = self._outs, []
         return outs
+
+
+def _text_of(event: bytes, lane: _Lane) -> str | None:
+    """The text of a plain delta of `lane`, whose head it has; None for every other event."""
+    number = len(lane.head)
+    middle = event.find(b",", number)
+    if not event.startswith(lane.middle, middle):
+        return None
+    start = middle + len(lane.middle)
+    end = event.find(b'"', start)
+    try:
+        text = event[start:end].decode()
+    except UnicodeDecodeError:
+        return None
+    # Not printable: a line end inside the event, or what JSON must escape.
+    if "\\" in text or not (text.isprintable() and event[number:middle].isdigit() and _PLAIN_END.fullmatch(event, end)):
+        return None
+    return text
 
 
 def _loaded(data: bytes) -> Any:

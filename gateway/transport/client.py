@@ -26,6 +26,12 @@ class Wire(Protocol):
     def piece(self, data: bytes) -> Awaitable[None] | None:
         """Part of a body, not empty. What is returned is awaited before the next: the client is slow."""
 
+    def is_ready(self) -> bool:
+        """Whether a piece may leave without waiting: the client is here, and takes what it gets."""
+
+    def push(self, data: bytes) -> None:
+        """`piece`, after which nobody waits: only where the wire `is_ready`."""
+
     def end(self) -> None:
         """The body is complete."""
 

@@ -111,6 +111,7 @@ class _Exchange:
             async with contextlib.aclosing(answer.body) as events:
                 self.started = True
                 wire.answer(answer.status, headers, None)
+                answer.body.lend(wire)
                 self.streaming = True
                 async for data in events:
                     if (slow := wire.piece(data)) is not None:

@@ -371,6 +371,12 @@ class Cycle(RequestResponseCycle):
             self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
         return self.flow.drain() if self.flow.write_paused and not self.disconnected else None
 
+    def is_ready(self) -> bool:
+        return not (self.flow.write_paused or self.disconnected)
+
+    def push(self, data: bytes) -> None:
+        self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+
     def end(self) -> None:
         if not self.disconnected and not self.response_complete:
             self.transport.write(b"0\r\n\r\n")
