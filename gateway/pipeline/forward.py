@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus, unquote
 
 from gateway.authz import Circumstances
 from gateway.errors import Problem, Reason
-from gateway.ids.shape import is_raw_shape
+from gateway.ids.shape import find_raw
 from gateway.rewrite.inbound import Collected
 from gateway.surfaces.missing import MODEL
 from gateway.surfaces.models import FINE_TUNED
@@ -44,7 +44,7 @@ def check_model(route: Route, segments: Mapping[str, str], body: object) -> str:
     said = unquote(segments["model"]) if route.path_names else body.get("model") if isinstance(body, dict) else None
     if not isinstance(said, str):
         return ""
-    if said.startswith(FINE_TUNED) or is_raw_shape(said) or not _MODEL_NAME.fullmatch(said):
+    if said.startswith(FINE_TUNED) or find_raw(said) or not _MODEL_NAME.fullmatch(said):
         raise Problem(Reason.NOT_RECORDED, quoted=said, missing=MODEL)
     return said
 
