@@ -117,22 +117,26 @@ def _gunzip(sent: bytes, limits: Limits) -> bytes:
     """RFC 1952, several members allowed; what follows the last must be another one."""
     allowed = _allowed_bytes(sent, limits)
     pieces: list[bytes] = []
-    size = 0
+    size = at = 0
     try:
         for _ in range(_GZIP_MEMBERS):
             member = zlib.decompressobj(wbits=31)
-            rest = sent
+            given = b""
             while not member.eof:
-                piece = member.decompress(rest, _STEP_BYTES)
+                # In steps: what a member leaves unread is copied, and that may be nearly all, after each of a thousand.
+                if not given and at < len(sent):
+                    given = sent[at : at + _STEP_BYTES]
+                    at += len(given)
+                piece = member.decompress(given, _STEP_BYTES)
                 size += len(piece)
                 if size > allowed:
                     raise _too_large(limits)
                 pieces.append(piece)
-                rest = member.unconsumed_tail
-                if not piece and not rest and not member.eof:
+                given = member.unconsumed_tail
+                if not piece and not given and at == len(sent) and not member.eof:
                     raise _corrupt("gzip")
-            sent = member.unused_data
-            if not sent:
+            at -= len(member.unused_data)
+            if at == len(sent):
                 return b"".join(pieces)
     except zlib.error:
         raise _corrupt("gzip") from None

@@ -6,7 +6,9 @@ Every limit leaves room for a slow machine. What is tested cost minutes, or grew
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +26,7 @@ from gateway.settings.keys import TransportLimits
 from gateway.surfaces.items import ITEM_LIST
 from gateway.surfaces.responses import RESPONSE
 from gateway.surfaces.table import BY_ACTION
-from gateway.transport.bodies import parse_json
+from gateway.transport.bodies import DECODERS, parse_json
 from tests.attack.house import house
 from tests.rewrite.keys import ALICE
 
@@ -104,6 +106,15 @@ def test_of_many_ids_each_is_replaced_also_where_one_begins_inside_what_is_none(
     assert table.replace(text.encode()).decode() == " ".join(
         f"1{table.texts[raw]} {raw[:3]}{table.texts[raw]}" for raw in raws
     )
+
+
+def test_members_of_a_compressed_body_do_not_each_cost_the_whole() -> None:
+    sent = gzip.compress(b"") * 990 + gzip.compress(os.urandom(30_000_000), 1)
+
+    with spends_at_most(3):
+        body = DECODERS[b"gzip"](sent, TransportLimits())
+
+    assert len(body) == 30_000_000
 
 
 def test_a_body_of_more_values_than_anybody_needs_is_refused() -> None:

@@ -14,12 +14,10 @@ RAW = "resp_" + "0a1b2c3d4e" * 5
 @pytest.mark.parametrize("name", [RAW, f"x/{RAW}", f"{RAW}:x", f"gpt-5:org-{RAW[5:29]}:x", f"a@{RAW}.b"])
 def test_a_name_with_a_raw_id_in_it_reads_as_a_model_that_does_not_exist(name: str) -> None:
     create, retrieve = BY_ACTION["responses.create"], BY_ACTION["models.retrieve"]
-    for refused in (
-        lambda: check_model(create, {}, {"model": name}),
-        lambda: check_model(retrieve, {"model": name.replace("/", "%2F")}, None),
-    ):
+    segments = {"model": name.replace("/", "%2F")}
+    for route, body in ((create, {"model": name}), (retrieve, None)):
         with pytest.raises(Problem) as problem:
-            refused()
+            check_model(route, segments, body)
         assert problem.value.reason is Reason.NOT_RECORDED
 
 
