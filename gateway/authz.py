@@ -43,9 +43,9 @@ def decide(
 ) -> Decision:
     """The decision on an action that names `resources`, all of which `owns` has passed. All or nothing."""
     allowed: list[str] = []
-    for resource in tuple(dict.fromkeys(resources)) or (None,):
+    for resource in dict.fromkeys(resources) or (None,):
         decision = policies.decide(principal, action, resource, circumstances)
         if isinstance(decision, Deny):
             return decision
         allowed.append(decision.policy)
-    return Allow(",".join(dict.fromkeys(allowed)))
+    return Allow(",".join(dict.fromkeys(allowed)) if len(allowed) > 1 else allowed[0])

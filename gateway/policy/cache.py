@@ -26,12 +26,11 @@ class DecisionCache:
 
     def get(self, tenant: TenantId, key: Hashable) -> Decision | None:
         decisions = self._tenants.get(tenant)
-        if decisions is None:
+        if decisions is None or (decision := decisions.pop(key, None)) is None:
             return None
-        decision = decisions.get(key)
-        if decision is not None:
-            decisions.move_to_end(key)
-            self._tenants.move_to_end(tenant)
+        # Taken out and put back at the end: `move_to_end` would hash and compare the whole input once more than that.
+        decisions[key] = decision
+        self._tenants.move_to_end(tenant)
         return decision
 
     def put(self, tenant: TenantId, key: Hashable, decision: Decision) -> None:
