@@ -73,8 +73,10 @@ class Actor:
 SYSTEM: Final = Actor("system")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Target:
+    """Not frozen, which would make it four times as slow to make; nobody changes one."""
+
     kind: str
     id: str
     """Opaque."""

@@ -188,7 +188,7 @@ class AuditLog:
             return _failed(_not_mapped())
         self._count_refusals(tenant, events, now)
         lane = self._lane(tenant, now)
-        entries = tuple(self._chain(lane, event) for event in events)
+        entries = tuple([self._chain(lane, event) for event in events])
         generation, seq = (begun.generation, begun.seq) if begun else (0, 0)
         call = Finish(entries, writes, generation, seq if closes else 0)
         underway: _Underway[Finished] = _Underway(self, lane, entries[-1], _not_mapped, events[-1] if writes else None)
@@ -307,8 +307,9 @@ class AuditLog:
 
     def _count_refusals(self, tenant: TenantId, events: Iterable[Event], now: float) -> None:
         for event in events:
-            if event.outcome is not None and event.outcome.result is Result.DENY and event.actor.pseudonym:
-                self._floods.refused(tenant, event.actor, event.outcome.reason, now)
+            outcome = event.outcome
+            if outcome is not None and outcome.result is Result.DENY and event.actor.pseudonym:
+                self._floods.refused(tenant, event.actor, outcome.reason, now)
 
     async def send_sums(self, now_s: float | None = None) -> None:
         """Appends the sums of the seconds that are over; what cannot be appended now is kept for the next time."""

@@ -131,17 +131,18 @@ def _shown(exchange: Exchange) -> tuple[Actor, str, str]:
 
 def _named(exchange: Exchange) -> tuple[Target, ...]:
     """What the request names. What is no opaque ID of ours may be anything, a raw ID too, so only its digest is kept."""
-    keys = exchange.known_mapper.keys.audit.newest
-    targets: dict[Target, None] = {}
+    mapper = exchange.known_mapper
+    named: dict[tuple[str, str], None] = {}
     for reference in exchange.collected.references:
-        genuine = exchange.known_mapper.verify(reference.text) is not None if reference.parsed is None else True
-        shown = reference.text if genuine else f"?{_digest(keys, 'stranger', reference.text)}"
-        targets[Target(reference.kind.value, shown)] = None
-    return tuple(targets)
+        shown = reference.text
+        if reference.parsed is None and mapper.verify(shown) is None:
+            shown = f"?{_digest(mapper.keys.audit.newest, 'stranger', shown)}"
+        named[reference.kind, shown] = None
+    return tuple([Target(kind, shown) for kind, shown in named])
 
 
 def _made(exchange: Exchange) -> tuple[Target, ...]:
-    return tuple(Target(kind.value, text) for kind, text in exchange.made)
+    return tuple([Target(kind, text) for kind, text in exchange.made])
 
 
 def _event(exchange: Exchange, phase: Phase, ending: Outcome | None, targets: tuple[Target, ...]) -> Event:
