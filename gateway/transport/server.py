@@ -131,7 +131,7 @@ class StrictProtocol(HttpToolsProtocol):
     # What the parser tells. An exception here comes out of `feed_data` as HttpParserCallbackError.
 
     # They do all that the parent's do, in one pass: a scope made once, no second parse of the target, no second look at the
-    # upgrade. The parent's own took 22 us of a request's CPU together with the guard, these 14.
+    # upgrade. With the parent's own a request took 22 us of CPU up to the app and back, with these 17.
 
     def on_message_begin(self) -> None:
         if (cycle := self._open_cycle()) is not None:
