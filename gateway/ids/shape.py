@@ -31,6 +31,8 @@ RAW: Final = re.compile(_PREFIX + _TAIL, re.ASCII)
 """One ID of raw shape. Measured on 4 KB of JSON: 60 to 100 µs; `find_raw` 30 to 40 µs."""
 RAW_BYTES: Final = re.compile((_PREFIX + _TAIL).encode())
 
+_ONLY: Final = re.compile(rf"[^0-9A-Za-z]*(?:{RAW.pattern}[^0-9A-Za-z]*)+", re.ASCII)
+
 # Few characters are `_` or `-`, and hardly any has such a tail behind it: look for those, then for the prefix before.
 _GATE: Final = re.compile("[_-]" + _TAIL)
 _GATE_BYTES: Final = re.compile(("[_-]" + _TAIL).encode())
@@ -46,6 +48,11 @@ SHORTEST: Final = min(map(len, PREFIXES)) + 20
 def is_raw_shape(text: str) -> bool:
     """Whether the whole of `text` has the raw shape."""
     return len(text) >= SHORTEST and RAW.fullmatch(text) is not None
+
+
+def is_only_raw(text: str) -> bool:
+    """Whether `text` says nothing but IDs of raw shape: one, with blanks around it perhaps, or several with commas between."""
+    return _ONLY.fullmatch(text) is not None
 
 
 def find_raw(text: AnyStr) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from gateway.errors import Problem, Reason
 from gateway.ids.form import TAIL_CHARS, Parsed
 from gateway.ids.kinds import PREFIXES, kind_of_prefix
-from gateway.ids.shape import is_raw_shape
+from gateway.ids.shape import find_raw, is_only_raw
 from gateway.names import Kind
 from gateway.surfaces.missing import missing_for
 from gateway.surfaces.route import Route
@@ -174,7 +174,7 @@ class _Walker:
                 raise Problem(Reason.BAD_PARAMETER, "this path does not take that query parameter", param=plain)
             if isinstance(spec, Id):
                 self.reference(spec, value, plain, None, plain, required=True)
-            elif is_raw_shape(value):
+            elif is_only_raw(value):
                 raise Problem(Reason.RAW_ID_OUT_OF_PLACE, quoted=value, param=plain)
 
     def reference(
@@ -200,8 +200,9 @@ class _Walker:
                 raise Problem(Reason.RAW_ID_OUT_OF_PLACE, quoted=text, param=param)
 
     def is_raw(self, text: str) -> bool:
-        """An ID that this deployment wrote names nothing upstream: what an answer's new field held may be replayed."""
-        return is_raw_shape(text) and self.verify(text) is None
+        """Whether `text` is one raw ID or a list of some: what reads a field that the table does not know may strip or split.
+        An ID that this deployment wrote names nothing upstream: what an answer's new field held may be replayed."""
+        return is_only_raw(text) and any(self.verify(text[start:end]) is None for start, end in find_raw(text))
 
     def quotations(self, value: object, container: Container | None, key: str | int) -> None:
         if isinstance(value, str):
@@ -259,7 +260,9 @@ def _compile(spec: Spec) -> Visit | None:
             return _plain
         case Unknown():
             return _unknown
-        case User() | Media():
+        case Media():
+            return _plain
+        case User():
             return None
 
 
@@ -289,6 +292,9 @@ def _id(spec: Id, *, required: bool) -> Visit:
 def _slot(spec: Hashed | Blob) -> Visit:
     def visit(walker: _Walker, value: Any, param: str, container: Container | None, key: str | int) -> None:
         if type(value) is not str:
+            if isinstance(spec, Hashed):
+                # What is not replaced must not go on: upstream it would stand in the name space of all tenants.
+                raise Problem(Reason.BAD_PARAMETER, "this must be a string", param=param)
             walker.unknown(value, param, container, key)
         elif container is not None:
             walker.collected.slots.append(Slot(spec, value, param, container, key))
