@@ -256,12 +256,10 @@ def _compile(spec: Spec) -> Visit | None:
             return _slot(spec)
         case Speech() | Label():
             return _quoting if isinstance(spec, Label) or spec.restore else None
-        case Plain():
+        case Plain() | Media():
             return _plain
         case Unknown():
             return _unknown
-        case Media():
-            return _plain
         case User():
             return None
 
