@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import hmac
 import time
 from functools import lru_cache
@@ -19,6 +20,9 @@ from gateway.ids.encoding import lp
 from gateway.ids.keys import NONCE_BYTES, AuditKeys, Versions
 from gateway.names import Owner, Principal, TenantId
 from gateway.pipeline.exchange import Exchange
+
+_LONGEST_AGENT: Final = 512
+"""Bytes."""
 
 UNROUTED: Final = "request.unrouted"
 """The type of a refusal of something that is no route."""
@@ -113,6 +117,11 @@ def _agent(keys: AuditKeys, tenant: TenantId, agent: bytes) -> str:
     return _digest(keys, "agent", tenant, agent)
 
 
+def brief(agent: bytes) -> bytes:
+    """`agent`, or what stands for it where it is longer than any client's: it is kept among thousands of others."""
+    return agent if len(agent) <= _LONGEST_AGENT else hashlib.sha256(agent).digest()
+
+
 def _digest(keys: AuditKeys, *parts: str | bytes) -> str:
     return hmac.digest(keys.aud, lp(*parts), "sha256")[:12].hex()
 
@@ -124,7 +133,7 @@ def _shown(exchange: Exchange) -> tuple[Actor, str, str]:
     exchange.shown = (
         actor(keys, principal),
         _network(keys.newest, keys.current, principal.tenant, head.client) if head.client else "",
-        _agent(keys.newest, principal.tenant, agent) if agent else "",
+        _agent(keys.newest, principal.tenant, brief(agent)) if agent else "",
     )
     return exchange.shown
 

@@ -18,6 +18,7 @@ import pytest
 
 from gateway.errors import Problem, Reason
 from gateway.names import Kind
+from gateway.pipeline.evidence import brief
 from gateway.rewrite import egress
 from gateway.rewrite.id_table import IdTable
 from gateway.rewrite.inbound import collect, put
@@ -115,6 +116,15 @@ def test_members_of_a_compressed_body_do_not_each_cost_the_whole() -> None:
         body = DECODERS[b"gzip"](sent, TransportLimits())
 
     assert len(body) == 30_000_000
+
+
+def test_a_clients_name_of_any_length_is_remembered_in_few_bytes() -> None:
+    names = [bytes([letter]) * 30_000 for letter in b"ab"] + [b"OpenAI/Python 2.1.0"]
+
+    kept = [brief(name) for name in names]
+
+    assert max(map(len, kept)) <= 512
+    assert len(set(kept)) == 3
 
 
 def test_a_body_of_more_values_than_anybody_needs_is_refused() -> None:
