@@ -32,6 +32,8 @@ class Kind(StrEnum):
     CONTAINER = "container"
     CONTAINER_FILE = "container_file"
     CHAT_COMPLETION = "chat_completion"
+    CHAT_MESSAGE = "chat_message"
+    CHAT_AUDIO = "chat_audio"
     SKILL = "skill"
     PROMPT = "prompt"
     TUNNEL = "tunnel"

@@ -13,7 +13,8 @@ from typing import Final
 
 from gateway.names import Kind
 
-_DAY: Final = 86_400
+_HOUR: Final = 3_600
+_DAY: Final = 24 * _HOUR
 _MONTH: Final = 30 * _DAY
 
 
@@ -53,20 +54,23 @@ KINDS: Final[Mapping[Kind, KindRow]] = MappingProxyType(
         Kind.BATCH: KindRow(9, ("batch_",)),
         Kind.CONTAINER: KindRow(10, ("cntr_",), _MONTH),
         Kind.CONTAINER_FILE: KindRow(11, ("cfile_",), _MONTH, frozenset({Kind.CONTAINER})),
-        Kind.CHAT_COMPLETION: KindRow(12, ("chatcmpl-",), _MONTH),
+        Kind.CHAT_COMPLETION: KindRow(12, ("chatcmpl-",), _MONTH, served=True),
         Kind.SKILL: KindRow(13, ("skill_",)),
         Kind.PROMPT: KindRow(14, ("pmpt_",)),
         Kind.TUNNEL: KindRow(15, ("tunnel_",)),
         Kind.VOICE: KindRow(16, ("voice_",)),
         Kind.FINE_TUNING_JOB: KindRow(17, ("ftjob-",)),
         Kind.VIDEO: KindRow(18, ("video_",), _MONTH),
+        # The service names them by the completion's ID and a number; a prefix tells the opaque ones from their root's.
+        Kind.CHAT_MESSAGE: KindRow(19, ("chatmsg_",), _MONTH, frozenset({Kind.CHAT_COMPLETION}), served=True),
+        Kind.CHAT_AUDIO: KindRow(20, ("audio_",), _HOUR, served=True),
     }
 )
 
 OTHER_PREFIXES: Final = (
     "org-", "proj_", "user-", "sk-", "sk-proj-", "sk-svcacct-", "sk-admin-", "req_", "ek_", "whsec_", "wh_", "we_",
     "evt_", "event_", "sess_", "live_", "rtc_", "rtc_u1_", "batch_req_", "cu_sc_", "cksess_", "cthr_", "cthi_", "wf_",
-    "audio_", "cmpl-", "modr-", "fp_", "ftckpt_", "ftevent-", "cp_", "eval_", "evalrun_", "outputitem_", "skillver_",
+    "cmpl-", "modr-", "img-", "fp_", "ftckpt_", "ftevent-", "cp_", "eval_", "evalrun_", "outputitem_", "skillver_",
     "char_", "cons_", "asst_", "thread_", "run_", "step_", "agent_",
 )  # fmt: skip
 """Accounts, secrets and objects that no kind covers. They are never minted, so outbound they can only become inert.

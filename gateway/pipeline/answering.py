@@ -112,7 +112,7 @@ class Answering:
             if not begun:
                 failed = True
                 raise
-            yield error_event(await self.recorder.refuse(exchange, self._problem(error)))
+            yield error_event(await self.recorder.refuse(exchange, self._problem(error)), exchange.known_route.events)
         finally:
             await events.aclose()
             if not failed and await self.recorder.abandon(exchange):
@@ -266,9 +266,9 @@ def heritage_of(exchange: Exchange) -> Heritage:
     visible as that is. A branch off somebody's shared response is the brancher's own."""
     principal, route = exchange.known_principal, exchange.known_route
     conversation = exchange.at("conversation") or exchange.at("conversation.id") or exchange.at("conversation_id")
-    response = exchange.at("response_id")
+    response, completion = exchange.at("response_id"), exchange.at("completion_id")
     body = exchange.body if isinstance(exchange.body, dict) else {}
-    named = conversation or response
+    named = conversation or response or completion
     if route.creates or named is None:
         owner, visibility = principal.owner, conversation.root.visibility if conversation else Visibility.PRIVATE
     else:
@@ -280,7 +280,8 @@ def heritage_of(exchange: Exchange) -> Heritage:
         route.creates,
         conversation=conversation.h if conversation else in_conversation,
         response=response.h if response else b"",
-        stored=conversation is not None or body.get("store") is not False,
+        completion=completion.h if completion else b"",
+        stored=conversation is not None or route.stores(body),
         background=body.get("background") is True,
     )
 

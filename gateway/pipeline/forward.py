@@ -16,6 +16,9 @@ from gateway.surfaces.models import FINE_TUNED
 from gateway.surfaces.route import Route
 from gateway.surfaces.spec import Id
 
+_HELPERS: Final = ("moderation", "svg")
+"""Members that name a model beside the one that answers."""
+
 _MODEL_NAME: Final = re.compile(r"[A-Za-z0-9._:/@-]{1,256}")
 
 
@@ -41,7 +44,14 @@ def target(route: Route, segments: Mapping[str, str], query: list[tuple[str, str
 
 def check_model(route: Route, segments: Mapping[str, str], body: object) -> str:
     """The model that the request names, or nothing. A fine-tuned model, whoever's it is, reads as missing."""
-    said = unquote(segments["model"]) if route.path_names else body.get("model") if isinstance(body, dict) else None
+    for helper in map(body.get, _HELPERS) if isinstance(body, dict) else ():
+        _checked(helper.get("model") if isinstance(helper, dict) else None)
+    return _checked(
+        unquote(segments["model"]) if route.path_names else body.get("model") if isinstance(body, dict) else None
+    )
+
+
+def _checked(said: object) -> str:
     if not isinstance(said, str):
         return ""
     if said.startswith(FINE_TUNED) or find_raw(said) or not _MODEL_NAME.fullmatch(said):
@@ -49,15 +59,22 @@ def check_model(route: Route, segments: Mapping[str, str], body: object) -> str:
     return said
 
 
+_IMPLIED: Final = {"functions": "function", "web_search_options": "web_search"}
+"""Chat's other ways to bring a tool → its type."""
+
+_LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
+"""What the surfaces call the most tokens that an answer may have."""
+
+
 def tool_types(body: Mapping[str, Any]) -> tuple[str, ...]:
     """Types of all tools that a request brings: its own, those in a namespace, and those that an item of `input`, `items` or
     `instructions` loads. A tool without a type is `untyped`. What an MCP server listed are no tools of the request's."""
     lists: list[object] = [body.get("tools")]
+    types = {kind for name, kind in _IMPLIED.items() if body.get(name) is not None}
     for items in (body.get("input"), body.get("items"), body.get("instructions")):
         for item in items if isinstance(items, list) else ():
             if isinstance(item, dict) and item.get("type") != "mcp_list_tools":
                 lists.append(item.get("tools"))
-    types: set[str] = set()
     while lists:
         tools = lists.pop()
         for tool in tools if isinstance(tools, list) else ():
@@ -68,17 +85,17 @@ def tool_types(body: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted(types))
 
 
-def circumstances(model: str, body: object, network: str) -> Circumstances:
+def circumstances(route: Route, model: str, body: object, network: str) -> Circumstances:
     """What the policies may look at: nothing in it is free text of a user."""
     if not isinstance(body, dict):
         return Circumstances(model=model, network=network)
-    limit = body.get("max_output_tokens")
+    limits = [body[name] for name in _LIMITS if type(body.get(name)) is int]
     return Circumstances(
         model=model,
         tools=tool_types(body),
         stream=body.get("stream") is True,
         background=body.get("background") is True,
-        store=body.get("store") is not False,
-        max_output_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) else 0,
+        store=route.stores(body),
+        max_output_tokens=max(limits, default=0),
         network=network,
     )

@@ -152,10 +152,10 @@ def replace_tokens(exchange: Exchange) -> None:
         token = hashed(mapper, exchange, "safety_identifier", said) if said else mapper.end_user(principal.owner)
         body["safety_identifier"] = token
         exchange.added.append(token)
-    elif (response := exchange.at("response_id")) is not None:
+    elif (named := exchange.at("response_id") or exchange.at("completion_id")) is not None:
         # The owner's, as their request sent it where they named nobody: what it read as then, it reads as now.
         secret = mapper.keys.identity.newest.token
-        exchange.added.append(tokens.safety_identifier(secret, principal.tenant, response.root.owner, ""))
+        exchange.added.append(tokens.safety_identifier(secret, principal.tenant, named.root.owner, ""))
 
 
 def hashed(mapper: Mapper, exchange: Exchange, token: str, text: str) -> str:

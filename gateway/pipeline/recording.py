@@ -10,7 +10,7 @@ from gateway.names import Kind, Owner, Visibility
 from gateway.rewrite.id_table import Minted
 from gateway.stores.contract import Mode, Write
 
-_KEPT_BY_STORE = frozenset({Kind.RESPONSE, Kind.ITEM})
+_KEPT_BY_STORE = frozenset({Kind.RESPONSE, Kind.ITEM, Kind.CHAT_COMPLETION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,8 @@ class Heritage:
     """`h` of the conversation that the request or the response's record names: the root of the items."""
     response: bytes = b""
     """`h` of the response that items hang on where there is no conversation; a new response's is found in the answer."""
+    completion: bytes = b""
+    """`h` of the chat completion that the path names: the root of its messages."""
     stored: bool = True
     background: bool = False
 
@@ -68,6 +70,8 @@ def records(mapper: Mapper, heritage: Heritage, minted: Iterable[Minted], now: i
             continue
         if one.kind is Kind.CONTAINER_FILE:
             root_kind, root_h = Kind.CONTAINER, mapper.h(Kind.CONTAINER, one.parent) if one.parent else b""
+        elif one.kind is Kind.CHAT_MESSAGE:
+            root_kind, root_h = Kind.CHAT_COMPLETION, heritage.completion
         elif heritage.conversation:
             root_kind, root_h = Kind.CONVERSATION, heritage.conversation
         else:

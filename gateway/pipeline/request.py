@@ -197,9 +197,9 @@ class Pipeline:
                 exchange.opened.setdefault(quotation.text, opened)
         _check_family(exchange)
         put(collected)
-        circumstances = forward.circumstances(exchange.model, exchange.body, exchange.head.client)
-        action = exchange.known_route.action
-        decision = decide(self.policies, principal, action, exchange.resources, circumstances)
+        route = exchange.known_route
+        circumstances = forward.circumstances(route, exchange.model, exchange.body, exchange.head.client)
+        decision = decide(self.policies, principal, route.action, exchange.resources, circumstances)
         exchange.policy = decision.policy
         if isinstance(decision, Deny):
             raise Problem(decision.reason)

@@ -26,7 +26,11 @@ from gateway.upstreams import UpstreamError
 
 LOG = logging.getLogger(__name__)
 
-_DELETE: Final = {Kind.RESPONSE: "/responses/", Kind.CONVERSATION: "/conversations/"}
+_DELETE: Final = {
+    Kind.RESPONSE: "/responses/",
+    Kind.CONVERSATION: "/conversations/",
+    Kind.CHAT_COMPLETION: "/chat/completions/",
+}
 """Where an object of a kind is deleted. Whatever else a route makes goes with one of these."""
 
 _GONE: Final = frozenset({200, 202, 204, 404, 410})

@@ -13,6 +13,7 @@ from typing import Final
 import orjson
 
 from gateway.errors import Problem, error_fields
+from gateway.surfaces.spec import Spec, Typed
 from gateway.upstreams import UpstreamAnswer
 
 PING: Final = b": ping\n"
@@ -104,8 +105,12 @@ class Mailbox:
         self._wake()
 
 
-def error_event(problem: Problem) -> bytes:
-    """The last event of a stream that failed under way (Responses API, `error` event)."""
-    message, _, param, code = error_fields(problem)
+def error_event(problem: Problem, events: Spec | None) -> bytes:
+    """The last event of a stream that failed under way: of type `error` where the table has one (Responses API), else an
+    error answer's body, which is what the official SDK looks for in all other streams."""
+    message, kind, param, code = error_fields(problem)
+    if not (isinstance(events, Typed) and "error" in events.table):
+        error = {"message": message, "type": kind, "param": param, "code": code}
+        return b"data: " + orjson.dumps({"error": error}) + b"\n\n"
     content = {"type": "error", "sequence_number": 0, "code": code, "message": message, "param": param}
     return b"event: error\ndata: " + orjson.dumps(content) + b"\n\n"

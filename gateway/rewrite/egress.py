@@ -69,7 +69,7 @@ _TEXTS: Final = frozenset(
         "obfuscation",
         "encrypted_content", "fingerprint", "user", "prompt_cache_key", "safety_identifier", "continuation_id",
         "skills", "path",
-        "call_id", "caller_id", "stream_id", "event_id", "custom_id", "connector_id", "model",
+        "call_id", "tool_call_id", "caller_id", "stream_id", "event_id", "custom_id", "connector_id", "model",
     }
 )  # fmt: skip
 """Keys whose strings are theirs, or tokens that address nothing; objects below them are looked into."""
@@ -77,6 +77,7 @@ _TEXTS: Final = frozenset(
 _BELOW: Final = {
     "action": frozenset({"query", "url", "pattern", "working_directory"}),
     "sources": frozenset({"url"}),
+    "tool_calls": frozenset({"id"}),
     "url_citation": frozenset({"url"}),
     "image_url": frozenset({"url"}),
     "file": frozenset({"filename"}),

@@ -35,7 +35,7 @@ class _Shape:
 
 _QUOTE: Final = r"[`'\"‘’“”]?"
 _ID: Final = _QUOTE + r"(?P<id{n}>[^\s`'\"‘’“”]{{1,256}}?)" + _QUOTE
-_NOUNS: Final = "Response|Conversation|Prompt|Item|File|Vector store|Container|Batch|Message"
+_NOUNS: Final = "Chat completion|Response|Conversation|Prompt|Item|File|Vector store|Container|Batch|Message"
 _ITEM_TYPE: Final = _QUOTE + r"(?P<word>[a-z_]{1,40})" + _QUOTE
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 _UNSERVED = "its objects have no owners in this gateway, so a shared key would show them to everybody"
 _STATELESS = "this surface is not served; use /v1/responses"
+_FORM = "forms with files are not served; /v1/images/generations makes images from a prompt"
 _DIRECT = "it connects the end device straight to the service, past every check"
 _OPERATOR = "it belongs to the operator of the shared key"
 _GONE = "the service has shut it down"
@@ -18,19 +19,14 @@ FAMILIES: Final[dict[str, str]] = {
     "assistants": _GONE,
     "audio": _STATELESS,
     "batches": _UNSERVED,
-    "chat": _STATELESS,
     "chatkit": _DIRECT,
-    "completions": _STATELESS,
     "containers": _UNSERVED,
     "content_provenance_checks": _STATELESS,
     "decisions": _STATELESS,
-    "embeddings": _STATELESS,
     "evals": _GONE,
     "files": _UNSERVED,
     "fine_tuning": _UNSERVED,
-    "images": _STATELESS,
     "live": _DIRECT,
-    "moderations": _STATELESS,
     "organization": _OPERATOR,
     "projects": _OPERATOR,
     "prompts": _GONE,
@@ -48,6 +44,9 @@ FAMILIES: Final[dict[str, str]] = {
 """By the first segment below `/v1`."""
 
 OPERATIONS: Final[dict[tuple[str, str], str]] = {
+    ("GET", "/chat/completions"): "the service's list shows everybody's completions; retrieve one by its ID",
+    ("POST", "/images/edits"): _FORM,
+    ("POST", "/images/variations"): _FORM,
     ("DELETE", "/models/{model}"): "fine-tuned models have no owners in this gateway",
 }
 """Single operations of families that are served otherwise."""

@@ -33,6 +33,8 @@ BY_KIND: Final[dict[Kind, Missing]] = {
     Kind.CONTAINER: Missing(404, "Container with id '{quoted}' not found."),
     Kind.CONTAINER_FILE: Missing(404, "Container file with id '{quoted}' not found."),
     Kind.CHAT_COMPLETION: Missing(404, "Chat completion with id '{quoted}' not found."),
+    Kind.CHAT_MESSAGE: Missing(404, "Message with id '{quoted}' not found."),
+    Kind.CHAT_AUDIO: Missing(404, "Audio with id '{quoted}' not found.", "messages"),
     Kind.SKILL: Missing(404, "Skill with id '{quoted}' not found."),
     Kind.PROMPT: Missing(404, "Prompt with id '{quoted}' not found."),
     Kind.TUNNEL: Missing(404, "Tunnel with id '{quoted}' not found."),

@@ -42,6 +42,8 @@ class Route:
     """What a stream's events hold, where the route can stream."""
     creates: Kind | None = None
     """The kind of root that a success makes."""
+    keeps: bool = True
+    """The service keeps what it makes unless the request says `store: false`; else only where it says `store: true`."""
     deletes: str = ""
     """The path ID whose object a success deletes."""
     local: bool = False
@@ -56,3 +58,8 @@ class Route:
     @property
     def streams(self) -> bool:
         return self.events is not None
+
+    def stores(self, body: object) -> bool:
+        """Whether the service keeps what a request with this body makes."""
+        said = body.get("store") if isinstance(body, dict) else None
+        return said is True or (said is not False and self.keeps)

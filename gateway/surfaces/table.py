@@ -7,13 +7,31 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from gateway.surfaces import conversations, models, responses
+from gateway.surfaces import (
+    chat,
+    completions,
+    conversations,
+    embeddings,
+    images,
+    models,
+    moderations,
+    responses,
+)
 from gateway.surfaces.denied import reason_for
 from gateway.surfaces.route import Route
 
 PREFIX: Final = "/v1"
 
-ROUTES: Final[tuple[Route, ...]] = (*responses.ROUTES, *conversations.ROUTES, *models.ROUTES)
+ROUTES: Final[tuple[Route, ...]] = (
+    *responses.ROUTES,
+    *conversations.ROUTES,
+    *chat.ROUTES,
+    *completions.ROUTES,
+    *embeddings.ROUTES,
+    *moderations.ROUTES,
+    *images.ROUTES,
+    *models.ROUTES,
+)
 
 BY_ACTION: Final[Mapping[str, Route]] = MappingProxyType({route.action: route for route in ROUTES})
 

@@ -35,6 +35,10 @@ class Belongings:
     """A conversation to which items can be added."""
     talk: str = ""
     """A conversation that can be continued."""
+    chat: str = ""
+    """A stored chat completion."""
+    said: str = ""
+    """A message of `chat`."""
     kinds: dict[Kind, str] = field(default_factory=dict)
     blob: str = ""
     deleted: dict[Kind, str] = field(default_factory=dict)
@@ -53,6 +57,10 @@ def gather(caller: Caller) -> Belongings:
     thought = answer(caller, input="[[script: reasoning]] think", include=["reasoning.encrypted_content"])
     own.blob = thought["output"][0]["encrypted_content"]
     _use_tools(own)
+    own.chat = chat(caller, store=True)["id"]
+    own.said = first_message(caller, own.chat)
+    spoken = chat(caller, modalities=["text", "audio"], audio={"voice": "alloy", "format": "wav"})
+    own.kinds[Kind.CHAT_AUDIO] = spoken["choices"][0]["message"]["audio"]["id"]
     for kind in Kind:
         if kind not in own.kinds and not KINDS[kind].served and not KINDS[kind].roots:
             own.kinds[kind] = _record(own, kind)
@@ -70,6 +78,15 @@ def gather(caller: Caller) -> Belongings:
 
 def answer(caller: Caller, **more: Any) -> Any:
     return caller.ok("POST", "/responses", {"model": MODEL, "input": "hello", **more})
+
+
+def chat(caller: Caller, **more: Any) -> Any:
+    messages = [{"role": "user", "content": "hello"}, {"role": "user", "content": "and again"}]
+    return caller.ok("POST", "/chat/completions", {"model": MODEL, "messages": messages, **more})
+
+
+def first_message(caller: Caller, of: str) -> str:
+    return str(caller.ok("GET", f"/chat/completions/{of}/messages")["data"][0]["id"])
 
 
 def conversation(caller: Caller) -> str:
@@ -118,7 +135,16 @@ def _delete(own: Belongings) -> None:
     item = add_item(own.caller, gone)
     own.caller.ok("DELETE", f"/responses/{response}")
     own.caller.ok("DELETE", f"/conversations/{gone}")
-    own.deleted = {Kind.RESPONSE: response, Kind.CONVERSATION: gone, Kind.ITEM: item}
+    chatted = chat(own.caller, store=True)["id"]
+    message = first_message(own.caller, chatted)
+    own.caller.ok("DELETE", f"/chat/completions/{chatted}")
+    own.deleted = {
+        Kind.RESPONSE: response,
+        Kind.CONVERSATION: gone,
+        Kind.ITEM: item,
+        Kind.CHAT_COMPLETION: chatted,
+        Kind.CHAT_MESSAGE: message,
+    }
 
 
 def owned(place: Place, own: Belongings) -> str:
@@ -137,6 +163,10 @@ def owned(place: Place, own: Belongings) -> str:
             if place.where == "body":
                 return own.talk
             return own.shelf if route.action == "conversations.items.create" else own.conversation
+        case Kind.CHAT_COMPLETION:
+            return str(chat(caller, store=True)["id"]) if route.deletes else own.chat
+        case Kind.CHAT_MESSAGE:
+            return own.said
         case Kind.ITEM:
             if place.where == "path":
                 return add_item(caller, own.conversation) if route.deletes else own.items["message"]
@@ -241,6 +271,8 @@ _OTHER_TYPES: dict[str | None, Example] = {
     "input_audio": {"input_audio": {"data": "aGVsbG8=", "format": "wav"}},
     "output_audio": {"data": "aGVsbG8=", "transcript": "hello"},
     "encrypted_content": {},
+    "image_url": {"image_url": {"url": "https://example.org/7.png"}},
+    "file": {},
     # annotations
     "file_citation": {"index": 0, "filename": "notes.txt"},
     "container_file_citation": {"start_index": 0, "end_index": 1, "filename": "notes.txt"},

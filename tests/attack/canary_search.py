@@ -13,7 +13,7 @@ from gateway.ids.encoding import ALPHABET
 _ANCHOR = 12
 """Bytes at a needle's end by which it is looked for. Shorter needles would be found by chance."""
 
-SPOKEN = frozenset({"text", "delta", "code", "logs", "stdout", "stderr", "result"})
+SPOKEN = frozenset({"text", "delta", "code", "logs", "stdout", "stderr", "result", "content", "refusal", "transcript"})
 """Keys of strings in which the model, or what it ran, speaks."""
 
 _TAIL = re.compile(r"(?:[a-z]+[_-])*([0-9A-Za-z-]{16,})\Z")
@@ -92,6 +92,9 @@ def readings(received: bytes) -> list[bytes]:
                 for member, piece in (said if isinstance(said, dict) else {"": said}).items():
                     key = (value.get("type"), value.get("item_id"), value.get("command_index"), name, member)
                     deltas[key] = deltas.get(key, "") + (piece if isinstance(piece, str) else "")
+            for choice in value.get("choices") or ():
+                for path, piece in _pieces(choice, ()):
+                    deltas[path] = deltas.get(path, "") + piece
     return [*read, *(text.encode("utf-8", "surrogatepass") for text in deltas.values())]
 
 
@@ -121,6 +124,18 @@ def said(received: bytes) -> tuple[str, str]:
         except ValueError:
             continue
     return "\n".join(spoken), "\n".join(written)
+
+
+def _pieces(value: Any, path: tuple[object, ...]) -> Iterator[tuple[tuple[object, ...], str]]:
+    """Every string of a chunk's choice, with what tells the text that it is a piece of."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            yield from _pieces(member, (*path, value.get("index"), name))
+    elif isinstance(value, list):
+        for one in value:
+            yield from _pieces(one, path)
 
 
 def _joined(body: bytes) -> bytes:

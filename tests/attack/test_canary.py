@@ -138,9 +138,17 @@ class Haul:
 def play(haul: Haul, caller: Caller, words: str, *, wait_s: float = 10.0) -> None:
     """The words as JSON, as a stream, and in the background."""
     said = {"model": MODEL, "input": f"[[script: {words}]] go", "include": INCLUDE}
+    chatted = {
+        "model": MODEL,
+        "messages": [{"role": "user", "content": said["input"]}],
+        "modalities": ["text"],
+        "logprobs": True,
+        "stream_options": {"include_usage": True},
+    }
     ways: tuple[dict[str, Any], ...] = ({}, {"stream": True})
     for more in ways:
         haul.ask(caller, "POST", "/responses", {**said, **more}, wait_s=wait_s)
+        haul.ask(caller, "POST", "/chat/completions", {**chatted, "store": True, **more}, wait_s=wait_s)
 
 
 def live(haul: Haul, caller: Caller) -> None:
@@ -177,6 +185,7 @@ def live(haul: Haul, caller: Caller) -> None:
     haul.ask(caller, "DELETE", f"/conversations/{talk}/items/{listed[0]['id']}")
     haul.ask(caller, "GET", f"/conversations/{talk}")
     haul.ask(caller, "POST", f"/conversations/{talk}", {"metadata": {"k": "w"}})
+    chat(haul, caller)
     haul.ask(caller, "GET", "/models")
     haul.ask(caller, "GET", f"/models/{MODEL}")
     haul.ask(caller, "GET", "/models/no-such-model")
@@ -184,6 +193,55 @@ def live(haul: Haul, caller: Caller) -> None:
     haul.ask(caller, "DELETE", f"/conversations/{talk}")
     haul.ask(caller, "DELETE", f"/responses/{first}")
     haul.ask(caller, "GET", f"/responses/{first}")
+
+
+def chat(haul: Haul, caller: Caller) -> None:
+    """Chats in every form, and what is answered without being kept."""
+    hello = [{"role": "user", "content": "hello"}]
+    said = {"model": MODEL, "messages": hello, "logprobs": True}
+    spoken = {"modalities": ["text", "audio"], "audio": {"voice": "alloy", "format": "wav"}}
+    tool = {"type": "function", "function": {"name": "fetch", "parameters": {"type": "object", "properties": {}}}}
+    parts = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "https://example.org/7.png"}}]
+    forms: list[dict[str, Any]] = [
+        {},
+        {"n": 3},
+        spoken,
+        {"tools": [tool], "tool_choice": "required"},
+        {"messages": [{"role": "user", "content": parts}], "metadata": {"k": "v"}, "user": "u"},
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "o", "schema": {"type": "object"}}}},
+    ]
+    for words in ("annotations", "refusal", "custom_tool", "delta=3"):
+        forms.append({"messages": [{"role": "user", "content": f"[[script: {words}]] go"}]})
+    kept = []
+    for form in forms:
+        kept.append(haul.json(caller, "POST", "/chat/completions", {**said, **form, "store": True}))
+        haul.ask(caller, "POST", "/chat/completions", {**said, **form, "stream": True})
+    for completion in kept:
+        haul.json(caller, "GET", f"/chat/completions/{completion['id']}")
+        listed = haul.json(caller, "GET", f"/chat/completions/{completion['id']}/messages")
+        haul.json(caller, "GET", f"/chat/completions/{completion['id']}/messages?after={listed['last_id']}")
+        haul.json(caller, "POST", f"/chat/completions/{completion['id']}", {"metadata": {"k": "w"}})
+    audio = kept[2]["choices"][0]["message"]["audio"]["id"]
+    history: list[Any] = [*hello, {"role": "assistant", "audio": {"id": audio}}, *hello]
+    haul.json(caller, "POST", "/chat/completions", {**said, "messages": history})
+    refused: list[dict[str, Any]] = [
+        {"model": "no-such-model"},
+        {"messages": 7},
+        {"messages": [{"role": "tool", "tool_call_id": "call_x", "content": "7"}]},
+    ]
+    for more in refused:
+        haul.ask(caller, "POST", "/chat/completions", {**said, **more})
+    provider = haul.house.stand_in.provider
+    provider.chats.pop(haul.house.raw_of(caller.tenant, kept[0]["id"]))  # gone upstream, behind the gateway's back
+    for method, path in (("GET", ""), ("GET", "/messages"), ("DELETE", "")):
+        haul.ask(caller, method, f"/chat/completions/{kept[0]['id']}{path}")
+    haul.json(caller, "DELETE", f"/chat/completions/{kept[1]['id']}")
+    for body in ({}, {"stream": True}):
+        haul.ask(caller, "POST", "/completions", {"model": MODEL, "prompt": "[[script: quote]] a", **body})
+        haul.ask(caller, "POST", "/images/generations", {"prompt": "a coat", "partial_images": 2, **body})
+    haul.json(caller, "POST", "/images/generations", {"prompt": "a coat", "response_format": "url"})
+    haul.json(caller, "POST", "/embeddings", {"model": MODEL, "input": ["a", "b"], "encoding_format": "base64"})
+    haul.json(caller, "POST", "/moderations", {"input": "a"})
 
 
 def fail(haul: Haul, caller: Caller, first: str, talk: str, listed: list[Any]) -> None:

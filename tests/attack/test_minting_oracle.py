@@ -42,6 +42,9 @@ def victims(town: Town) -> dict[Kind, str]:
         Kind.RESPONSE: alice.response,
         Kind.CONVERSATION: alice.conversation,
         Kind.ITEM: alice.items["message"],
+        Kind.CHAT_COMPLETION: alice.chat,
+        Kind.CHAT_MESSAGE: alice.said,
+        Kind.CHAT_AUDIO: alice.kinds[Kind.CHAT_AUDIO],
         **{kind: alice.kinds[kind] for kind in (Kind.FILE, Kind.VECTOR_STORE, Kind.CONTAINER, Kind.CONTAINER_FILE)},
     }
     return {kind: town.raw(text) for kind, text in opaque.items()}
@@ -152,6 +155,36 @@ def items(raw: str) -> list[Json]:
     ]
 
 
+def chatted(raw: str) -> Json:
+    """A chat with the victim's ID wherever its author or the model writes."""
+    function = {"name": raw[:64], "description": raw, "parameters": {"properties": {"id": {"const": raw}}}}
+    call = {"id": raw[:40], "type": "function", "function": {"name": raw, "arguments": json.dumps({"id": raw})}}
+    link = {"type": "url_citation", "url_citation": {"url": f"https://e.org/{raw}", "title": raw, "start_index": 0}}
+    parts = [
+        {"type": "text", "text": raw},
+        {"type": "image_url", "image_url": {"url": f"https://e.org/{raw}"}},
+        {"type": "file", "file": {"filename": raw, "file_data": "aGVsbG8="}},
+    ]
+    return {
+        "messages": [
+            {"role": "developer", "name": raw, "content": raw},
+            {"role": "user", "content": parts},
+            {"role": "assistant", "content": raw, "annotations": [link]},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": raw[:40], "content": json.dumps({"id": raw})},
+            {"role": "user", "content": f"[[script: annotations, plant={raw}]] and {raw}"},
+        ],
+        "tools": [{"type": "function", "function": function}],
+        "tool_choice": "none",
+        "metadata": {"id": raw, "completion_id": raw},
+        "prediction": {"type": "content", "content": raw},
+        "stop": [raw],
+        "user": raw,
+        "prompt_cache_key": raw[:64],
+        "safety_identifier": raw[:64],
+    }
+
+
 PLANTS = (third_parties, told, called, structured, spoken, approved, replayed)
 
 
@@ -189,6 +222,20 @@ class Planter:
         self.call("POST", "/responses", {"model": MODEL, "conversation": talk, **third_parties(raw)})
         self.call("GET", f"/conversations/{talk}/items?limit=100")
 
+    def plant_in_chats(self, raw: str) -> None:
+        body = {"model": MODEL, **chatted(raw), "store": True}
+        made = [json.loads(self.call("POST", "/chat/completions", body))["id"]]
+        streamed = self.call("POST", "/chat/completions", {**body, "stream": True}).split(b"\n\n")[0]
+        made.append(json.loads(streamed.removeprefix(b"data: "))["id"])
+        self.call("POST", f"/chat/completions/{made[0]}", {"metadata": {"id": raw}})
+        for completion in made:
+            self.call("GET", f"/chat/completions/{completion}")
+            self.call("GET", f"/chat/completions/{completion}/messages?limit=100")
+        self.call("POST", "/completions", {"model": MODEL, "prompt": raw, "suffix": raw, "stop": raw, "user": raw})
+        self.call("POST", "/embeddings", {"model": MODEL, "input": [raw], "user": raw})
+        self.call("POST", "/moderations", {"input": [raw, {"type": "text", "text": raw}]})
+        self.call("POST", "/images/generations", {"prompt": raw, "response_format": "url", "user": raw})
+
     def gathered(self) -> set[str]:
         """Everything that looks like an ID in what was received, however deep in whatever text."""
         found: set[str] = set()
@@ -220,6 +267,7 @@ def test_nothing_that_comes_back_for_a_planted_id_opens_the_victims_object(town:
     for raw in raws.values():
         seen = len(running.received)
         planter.plant(raw)
+        planter.plant_in_chats(raw)
         assert sum(raw.encode() in one.body for one in running.received[seen:]) > 15, "nothing was planted"
     gathered = planter.gathered()
     assert len(gathered) > 200

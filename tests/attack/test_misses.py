@@ -39,7 +39,7 @@ Miss = tuple[Belongings, str]
 def misses(town: Town, kind: Kind) -> dict[str, Miss]:
     """IDs that pass their tag and do not open."""
     alice, form = town.alice, town.house.run(town.house.deployment.gateway.shared.keyring.deployment()).form
-    mine = alice.response if kind is Kind.RESPONSE else alice.items["message"]
+    mine = mine_of(alice, kind)
     parsed = form.verify(mine)
     assert parsed is not None
     return {
@@ -50,6 +50,15 @@ def misses(town: Town, kind: Kind) -> dict[str, Miss]:
         "retired": (alice, form.mint(parsed.prefix, parsed.epoch + 1, parsed.h).text),
         "inert": (alice, town.house.mapper("acme").form.inert(kind, f"{parsed.prefix}0123456789abcdef01").text),
     }
+
+
+def mine_of(own: Belongings, kind: Kind) -> str:
+    return {
+        Kind.RESPONSE: own.response,
+        Kind.ITEM: own.items["message"],
+        Kind.CHAT_COMPLETION: own.chat,
+        Kind.CHAT_MESSAGE: own.said,
+    }[kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,13 @@ PLACES = {
     "path": Place(Kind.RESPONSE, lambda own, text: own.caller.call("GET", f"/responses/{text}")),
     "child in the path": Place(
         Kind.ITEM, lambda own, text: own.caller.call("GET", f"/conversations/{own.conversation}/items/{text}")
+    ),
+    "chat in the path": Place(
+        Kind.CHAT_COMPLETION, lambda own, text: own.caller.call("GET", f"/chat/completions/{text}")
+    ),
+    "child in the query": Place(
+        Kind.CHAT_MESSAGE,
+        lambda own, text: own.caller.call("GET", f"/chat/completions/{own.chat}/messages?after={text}"),
     ),
     "body": Place(Kind.RESPONSE, lambda own, text: _create(own, previous_response_id=text)),
     "child in the body": Place(
@@ -112,7 +128,7 @@ def test_every_id_that_passes_its_tag_and_does_not_open_costs_the_same_decryptio
         before = box.decryptions
         place.name(own, text)
         counts[why] = box.decryptions - before
-    mine = town.alice.response if place.kind is Kind.RESPONSE else town.alice.items["message"]
+    mine = mine_of(town.alice, place.kind)
     before = boxes["acme"].decryptions
     assert place.name(town.alice, mine).status == 200
     # What a success writes is sealed, not opened.

@@ -81,14 +81,27 @@ def request(place: Place, own: Belongings, *leaves: Any) -> tuple[str, str, Any]
     return route.method, path, _without_absent(complete(route, body))
 
 
+_DEMANDED: dict[str, dict[str, Any]] = {
+    "completions.create": {"model": MODEL, "prompt": "hello"},
+    "embeddings.create": {"model": MODEL, "input": "hello"},
+    "moderations.create": {"input": "hello"},
+    "images.generate": {"prompt": "hello"},
+}
+
+
 def complete(route: Route, body: Any) -> Any:
     """The body with what the route demands."""
     if route.action.startswith("responses.") and route.path == "/responses/{response_id}/cancel":
         return body
     if route.action.startswith("responses."):
         return {"model": MODEL, "input": "hello", **body}
-    if route.action == "conversations.update":
+    if route.action in ("conversations.update", "chat.completions.update"):
         return {"metadata": {}, **body}
+    if route.action == "chat.completions.create":
+        messages = body.get("messages") or [{}]
+        return {"model": MODEL, **body, "messages": [{"role": "user", "content": "hello", **one} for one in messages]}
+    if route.action in _DEMANDED:
+        return {**_DEMANDED[route.action], **body}
     if route.action == "conversations.items.create":
         return {"items": [{"role": "user", "content": "hello"}], **body}
     return body
@@ -150,6 +163,8 @@ def other_kinds(town: Town, place: Place) -> list[str]:
         Kind.CONVERSATION: alice.talk,
         Kind.ITEM: alice.items["message"],
         Kind.FILE: alice.kinds[Kind.FILE],
+        Kind.CHAT_COMPLETION: alice.chat,
+        Kind.CHAT_MESSAGE: alice.said,
     }
     return [text for other, text in mine.items() if other is not kind]
 
@@ -336,6 +351,7 @@ def test_a_raw_id_in_a_field_that_no_table_knows_reads_as_missing(town: Town, ro
             body = complete(route, fill_object(steps, town.alice, field))
             path = route.path.replace("{conversation_id}", town.alice.conversation)
             path = path.replace("{response_id}", town.alice.response)
+            path = path.replace("{completion_id}", town.alice.chat)
             reply, received = send(town, town.alice.caller, (route.method, path, body))
             if received or reply.status != 404:
                 wrong.append(f"{route.action} {spell(steps)}: {field} reads {reply.status} {reply.body!r}")
@@ -401,6 +417,12 @@ def test_the_places_are_those_of_the_table() -> None:
         "responses.create body tools[]<shell>.environment<container_auto>.skills[]<skill_reference>.skill_id",
         "responses.input_items query after",
         "conversations.items.retrieve path item_id",
+        "chat.completions.create body messages[].audio.id",
+        "chat.completions.create body messages[].content[]<file>.file.file_id",
+        "chat.completions.create body audio.voice.id",
+        "chat.completions.create body prediction.content[]<file>.file.file_id",
+        "chat.completions.retrieve path completion_id",
+        "chat.completions.messages.list query after",
     } <= names
     assert len(names) > 1400
 

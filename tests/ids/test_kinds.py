@@ -16,7 +16,7 @@ def test_codes_and_names_in_stored_records_never_change() -> None:
     assert {kind.value: row.code for kind, row in KINDS.items()} == {
         "response": 1, "conversation": 2, "item": 3, "file": 4, "upload": 5, "upload_part": 6, "vector_store": 7,
         "vector_store_batch": 8, "batch": 9, "container": 10, "container_file": 11, "chat_completion": 12, "skill": 13,
-        "prompt": 14, "tunnel": 15, "voice": 16, "fine_tuning_job": 17, "video": 18,
+        "prompt": 14, "tunnel": 15, "voice": 16, "fine_tuning_job": 17, "video": 18, "chat_message": 19, "chat_audio": 20,
     }  # fmt: skip
 
 
@@ -48,4 +48,11 @@ def test_a_record_lives_as_long_as_its_root(kind: Kind, root: Kind | None, days:
 
 
 def test_the_served_kinds_are_those_with_a_surface() -> None:
-    assert {kind for kind, row in KINDS.items() if row.served} == {Kind.RESPONSE, Kind.CONVERSATION, Kind.ITEM}
+    assert {kind for kind, row in KINDS.items() if row.served} == {
+        Kind.RESPONSE,
+        Kind.CONVERSATION,
+        Kind.ITEM,
+        Kind.CHAT_COMPLETION,
+        Kind.CHAT_MESSAGE,
+        Kind.CHAT_AUDIO,
+    }

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.pipeline.forward import circumstances, tool_types
+from gateway.errors import Problem, Reason
+from gateway.pipeline.forward import check_model, circumstances, tool_types
+from gateway.surfaces.table import BY_ACTION
 
+CREATE = BY_ACTION["responses.create"]
+CHAT = BY_ACTION["chat.completions.create"]
 MCP = {"type": "mcp", "server_url": "https://x"}
 
 
@@ -26,7 +30,7 @@ def test_a_tool_is_seen_wherever_a_request_can_bring_it(body: dict[str, object])
 
 def test_each_type_is_told_once_and_in_order() -> None:
     body = {"tools": [{"type": "web_search"}, {"type": "function"}, {"type": "function"}], "input": "text"}
-    assert circumstances("gpt-5", body, "").tools == ("function", "web_search")
+    assert circumstances(CREATE, "gpt-5", body, "").tools == ("function", "web_search")
 
 
 @pytest.mark.parametrize("tool", [{}, {"type": None}, {"type": ["mcp"]}, "mcp", None])
@@ -41,4 +45,40 @@ def test_what_an_mcp_server_listed_are_no_tools_of_the_request() -> None:
 
 @pytest.mark.parametrize("body", [None, [], "text", {"tools": None, "input": None}, {"tools": {"type": "mcp"}}])
 def test_a_body_of_another_form_brings_no_tools(body: object) -> None:
-    assert circumstances("", body, "").tools == ()
+    assert circumstances(CREATE, "", body, "").tools == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "types"),
+    [
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, ("function",)),
+        ({"functions": [{"name": "f"}]}, ("function",)),
+        ({"web_search_options": {}}, ("web_search",)),
+        ({"functions": None, "web_search_options": None}, ()),
+    ],
+)
+def test_chats_other_ways_to_bring_a_tool_are_seen(body: dict[str, object], types: tuple[str, ...]) -> None:
+    assert circumstances(CHAT, "gpt-5", body, "").tools == types
+
+
+@pytest.mark.parametrize(("said", "response", "chat"), [(None, True, False), (True, True, True), (False, False, False)])
+def test_a_response_is_kept_unless_it_says_not_to_and_a_chat_where_it_says_so(
+    said: bool | None, response: bool, chat: bool
+) -> None:
+    body = {} if said is None else {"store": said}
+    assert circumstances(CREATE, "gpt-5", body, "").store is response
+    assert circumstances(CHAT, "gpt-5", body, "").store is chat
+
+
+@pytest.mark.parametrize("name", ["max_output_tokens", "max_completion_tokens", "max_tokens"])
+def test_the_limit_of_an_answer_is_seen_whatever_it_is_called(name: str) -> None:
+    assert circumstances(CHAT, "gpt-5", {name: 7}, "").max_output_tokens == 7
+    assert circumstances(CHAT, "gpt-5", {name: True}, "").max_output_tokens == 0
+
+
+@pytest.mark.parametrize("name", ["model", "moderation", "svg"])
+def test_a_fine_tuned_model_reads_as_missing_wherever_it_is_named(name: str) -> None:
+    tuned = "ft:gpt-4o-mini:acme::B7R9VjQd"
+    with pytest.raises(Problem) as refused:
+        check_model(CHAT, {}, {"model": tuned} if name == "model" else {"model": "gpt-5", name: {"model": tuned}})
+    assert refused.value.reason is Reason.NOT_RECORDED

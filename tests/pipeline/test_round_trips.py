@@ -30,6 +30,8 @@ async def test_every_route_takes_two_calls_and_one_more_where_it_shows_a_root(at
     items = {"items": [{"type": "message", "role": "user", "content": "hi"}]}
     item = (await at.call("POST", f"/conversations/{conversation}/items", items)).json()["data"][0]["id"]
     background = (await at.created(background=True))["id"]
+    chat = {"model": MODEL, "messages": [{"role": "user", "content": "hello"}]}
+    kept = (await at.call("POST", "/chat/completions", {**chat, "store": True})).json()["id"]
     question = {"model": MODEL, "input": "hello"}
     calls: dict[str, tuple[str, str, object, int]] = {
         "responses.create": ("POST", "/responses", question, WITH_CLAIM),
@@ -51,6 +53,15 @@ async def test_every_route_takes_two_calls_and_one_more_where_it_shows_a_root(at
             "DELETE", f"/conversations/{conversation}/items/{item}", None, BEGIN_AND_FINISH
         ),
         "conversations.delete": ("DELETE", f"/conversations/{conversation}", None, BEGIN_AND_FINISH),
+        "chat.completions.create": ("POST", "/chat/completions", {**chat, "store": True}, WITH_CLAIM),
+        "chat.completions.retrieve": ("GET", f"/chat/completions/{kept}", None, WITH_CLAIM),
+        "chat.completions.update": ("POST", f"/chat/completions/{kept}", {"metadata": {}}, WITH_CLAIM),
+        "chat.completions.messages.list": ("GET", f"/chat/completions/{kept}/messages", None, BEGIN_AND_FINISH),
+        "chat.completions.delete": ("DELETE", f"/chat/completions/{kept}", None, BEGIN_AND_FINISH),
+        "completions.create": ("POST", "/completions", {"model": MODEL, "prompt": "a"}, BEGIN_AND_FINISH),
+        "embeddings.create": ("POST", "/embeddings", {"model": MODEL, "input": "a"}, BEGIN_AND_FINISH),
+        "moderations.create": ("POST", "/moderations", {"input": "a"}, BEGIN_AND_FINISH),
+        "images.generate": ("POST", "/images/generations", {"prompt": "a"}, BEGIN_AND_FINISH),
         "models.list": ("GET", "/models", None, BEGIN_AND_FINISH),
         "models.retrieve": ("GET", f"/models/{MODEL}", None, BEGIN_AND_FINISH),
     }  # fmt: skip
@@ -60,6 +71,15 @@ async def test_every_route_takes_two_calls_and_one_more_where_it_shows_a_root(at
             reply = await at.call(method, path, body)
         assert reply.status_code == 200, (action, reply.text)
         assert sent == {"evalsha": expected}, action
+
+
+async def test_a_chat_that_is_not_kept_takes_two_calls_and_its_stream_three(at: Desk) -> None:
+    chat = {"model": MODEL, "messages": [{"role": "user", "content": "hello"}]}
+    await at.call("POST", "/chat/completions", chat)
+    for more, expected in (({}, BEGIN_AND_FINISH), ({"stream": True}, BEGIN_AND_FINISH + 1)):
+        with counted(at) as sent:
+            assert (await at.call("POST", "/chat/completions", {**chat, **more})).status_code == 200
+        assert sent == {"evalsha": expected}
 
 
 async def test_a_refusal_takes_two_calls_and_one_that_no_look_up_could_change_takes_one(at: Desk) -> None:

@@ -27,7 +27,7 @@ def test_every_case_of_the_shipped_policies_holds() -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        ("access.cedar", 'Action::"responses", ', ""),
+        ("access.cedar", 'Action::"responses",\n        ', ""),
         ("access.cedar", "permit", "forbid"),
         ("tenants.cedar", "unless { resource in principal.tenant }", "when { false }"),
         ("ownership.cedar", '"tenant"', '"private"'),

@@ -87,7 +87,7 @@ def test_roles_and_names_are_compared_whole_and_as_text(policies: PolicySet) -> 
 
 
 def test_what_no_policy_allows_is_denied(tmp_path: Path) -> None:
-    folder = edited(tmp_path, "access.cedar", ', Action::"models"', "")
+    folder = edited(tmp_path, "access.cedar", ',\n        Action::"models"', "")
     policies = PolicySet.load(folder, ACTIONS)
     assert policies.decide(ALICE, "models.list", None, NOTHING) == DENIED
     assert policies.decide(ALICE, "responses.create", None, NOTHING) == Allow("access")
