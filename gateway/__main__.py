@@ -11,6 +11,7 @@ import asyncio
 import gc
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -24,7 +25,7 @@ from gateway.admin.administration import Administration, AdminRefused
 from gateway.admin.ids import Upstream
 from gateway.admin.keys import LOCAL_ISSUER, parse_lifetime
 from gateway.admin.routes import describe_routes
-from gateway.app import UPSTREAM, Gateway, bound, open_gateway, open_shared, project_of, redact
+from gateway.app import UPSTREAM, Gateway, bound, open_gateway, open_shared, project_of, redact, reload_policies
 from gateway.authn.api_key_form import KeyId
 from gateway.errors import Problem
 from gateway.ids.keys import KeyRefused
@@ -112,6 +113,9 @@ async def _serve_until_told(settings: Settings) -> int:
     ):
         async with open_gateway(settings) as gateway:
             _settle_memory()
+            asyncio.get_running_loop().add_signal_handler(
+                signal.SIGHUP, lambda: gateway.shared.tasks.spawn("reload policies", reload_policies(gateway.policies))
+            )
             await serve_gateway(settings, gateway, main_socket, side_socket)
     return 0
 

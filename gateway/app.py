@@ -28,7 +28,7 @@ from gateway.pipeline.salvage import Salvage
 from gateway.pipeline.settling import Settler
 from gateway.policy.actions import actions_of
 from gateway.policy.engine import PolicySet
-from gateway.policy.source import shipped_folder
+from gateway.policy.source import PolicyError, shipped_folder
 from gateway.settings import Settings
 from gateway.stores.contract import Store, StoreError
 from gateway.stores.embedded import JOIN_TIMEOUT_S, START_TIMEOUT_S, open_embedded
@@ -71,6 +71,7 @@ class Gateway:
     limits: Limits
     drain: Drain
     shared: Shared
+    policies: PolicySet
 
 
 @asynccontextmanager
@@ -136,7 +137,7 @@ async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
         shared.log.start()
         shared.tasks.spawn("salvage", salvage.sweep_forever())
         app = GatewayApp(pipeline, Health(lambda: answers(shared.store), drain), limits, drain, cors, metrics)
-        yield Gateway(app, metrics_app(metrics), limits, drain, shared)
+        yield Gateway(app, metrics_app(metrics), limits, drain, shared, policies)
 
 
 def bound(host: str, port: int, setting: str) -> socket.socket:
@@ -167,6 +168,16 @@ async def answers(store: Store) -> bool:
     except StoreError:
         return False
     return True
+
+
+async def reload_policies(policies: PolicySet) -> None:
+    """Takes the policies' folder as it is now; where it has mistakes, the old policies stay, and the log names them."""
+    try:
+        await asyncio.to_thread(policies.reload)
+    except PolicyError as error:
+        LOG.error("policies.not_reloaded", extra={"fields": {"mistakes": str(error)}})
+    else:
+        LOG.info("policies.reloaded")
 
 
 def load_policies(settings: Settings) -> PolicySet:

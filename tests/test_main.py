@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shutil
 import signal
 import socket
 import urllib.error
@@ -318,3 +319,31 @@ def test_the_stand_in_runs_by_itself(shell: Shell) -> None:
         asked = urllib.request.Request(f"http://127.0.0.1:{port}/v1/models", headers={"Authorization": "Bearer any"})
         with urllib.request.urlopen(asked, timeout=10) as answer:  # noqa: S310 - a URL of ours
             assert json.load(answer)["object"] == "list"
+
+
+def test_a_running_gateway_takes_new_policies_at_a_hangup_and_keeps_the_old_ones_where_they_are_wrong(
+    shell: Shell,
+) -> None:
+    policies = shell.folder / "policies"
+    shutil.copytree(Path(__file__).parent.parent / "policies", policies)
+    serving = shell.using(COATCHECK_POLICIES=str(policies), OPENAI_API_KEY="sk-x", COATCHECK_METRICS_PORT="0")
+    with serving.start("serve", "--port", "0") as gateway:
+        assert gateway.stderr
+
+        def told(event: str) -> str:
+            assert gateway.stderr
+            while event not in (line := gateway.stderr.readline()):
+                assert gateway.poll() is None
+            return line
+
+        told("gateway.listening")
+        whole = (policies / "models.cedar").read_text()
+        (policies / "models.cedar").write_text("permit nonsense")
+        gateway.send_signal(signal.SIGHUP)
+        assert "models.cedar:1" in told("policies.not_reloaded")
+        (policies / "models.cedar").write_text(whole)
+        gateway.send_signal(signal.SIGHUP)
+        told("policies.reloaded")
+        gateway.send_signal(signal.SIGTERM)
+        gateway.communicate(timeout=20)
+        assert gateway.returncode == 0

@@ -12,8 +12,7 @@ import pytest
 from gateway.names import TenantId
 from gateway.stores.contract import Begin, Entry, StoreMisconfigured
 from gateway.stores.embedded import EmbeddedStore, open_embedded
-from gateway.stores.open import open_store
-from tests.redis_fixture import RedisServer, server_binary, until
+from tests.redis_fixture import server_binary, until
 
 TENANT = TenantId("aaaabbbbccccdddd")
 BINARY = str(server_binary())
@@ -92,21 +91,6 @@ async def test_without_a_server_everything_is_in_memory_and_one_warning_says_so(
     assert "nothing survives" in caplog.text
     assert await store.create_tenant(TENANT, b"record")
     await store.aclose()
-
-
-async def test_production_refuses_the_embedded_store(tmp_path: Path) -> None:
-    with pytest.raises(StoreMisconfigured, match="REDIS_URL"):
-        await open_store("", tmp_path, production=True)
-    with pytest.raises(StoreMisconfigured, match="everysec"):
-        await open_store("", tmp_path, durability="wait:1")
-    assert os.listdir(tmp_path) == []
-
-
-async def test_a_redis_url_opens_that_server(redis_server: RedisServer, tmp_path: Path) -> None:
-    store = await open_store(redis_server.url, tmp_path, production=True)
-    assert await store.create_tenant(TENANT, b"record")
-    await store.aclose()
-    assert redis_server.command("HGET", "tenants", TENANT) == b"record"
 
 
 async def test_one_who_passes_by_joins_the_server_that_runs_and_leaves_it_running(tmp_path: Path) -> None:
