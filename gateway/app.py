@@ -38,6 +38,7 @@ from gateway.stores.redis import SCRIPTS, RedisStore
 from gateway.surfaces.table import ROUTES
 from gateway.tasks import Tasks
 from gateway.telemetry import Metrics, metrics_app
+from gateway.transport.budget import BodyBudget
 from gateway.transport.cors import Cors
 from gateway.transport.drain import Drain
 from gateway.transport.guard import App
@@ -136,7 +137,15 @@ async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
         limits = settings.transport
         shared.log.start()
         shared.tasks.spawn("salvage", salvage.sweep_forever())
-        app = GatewayApp(pipeline, Health(lambda: answers(shared.store), drain), limits, drain, cors, metrics)
+        app = GatewayApp(
+            pipeline,
+            Health(lambda: answers(shared.store), drain),
+            limits,
+            drain,
+            cors,
+            metrics,
+            BodyBudget(limits.bodies_bytes),
+        )
         yield Gateway(app, metrics_app(metrics), limits, drain, shared, policies)
 
 

@@ -54,6 +54,7 @@ class Reason(StrEnum):
     ROUTE_DENIED = "route_denied"
     ROUTE_UNKNOWN = "route_unknown"
     SCOPE_MISSING = "scope_missing"
+    SERVER_BUSY = "server_busy"
     SERVER_DRAINING = "server_draining"
     TENANT_INACTIVE = "tenant_inactive"
     TOO_MANY_REFUSALS = "too_many_refusals"
@@ -162,6 +163,13 @@ TABLE: Final[dict[Reason, Row]] = {
     Reason.ROUTE_UNKNOWN: Row(404, "Invalid URL ({method} {path}).", code=None),
     Reason.SCOPE_MISSING: Row(
         403, "This credential may not do this: it lacks the scope '{detail}'.", code="insufficient_scope"
+    ),
+    Reason.SERVER_BUSY: Row(
+        503,
+        "The gateway holds as many large requests as it can. Try again shortly.",
+        _SERVER,
+        "server_busy",
+        close=True,
     ),
     Reason.SERVER_DRAINING: Row(
         503, "The gateway is restarting. Try again shortly.", _SERVER, "server_draining", close=True

@@ -69,6 +69,9 @@ class TransportLimits:
     head_fields: int = key(100, "Number of header fields.", low=10)
     head_s: float = key(10.0, "From a connection's opening, or a request's first byte, to the end of its header.")
     body_bytes: int = key(32 * 1024 * 1024, "A JSON body, as sent and as decoded.", low=1_024)
+    bodies_bytes: int = key(
+        512 * 1024 * 1024, "Request bodies above 64 KiB that the process holds at once; beyond, 503.", low=1_048_576
+    )
     body_ratio: int = key(100, "Decoded bytes per byte sent of a compressed body, looked at beyond the first MiB.")
     body_idle_s: float = key(30.0, "Longest pause inside a request body.")
     body_total_s: float = key(300.0, "From the first to the last byte of a request body.")

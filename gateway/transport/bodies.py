@@ -19,6 +19,7 @@ import orjson
 import zstandard
 
 from gateway.errors import Problem, Reason
+from gateway.transport.budget import BodyLease
 from gateway.transport.guard import Head, Receive
 from gateway.transport.limits import Limits
 
@@ -33,13 +34,20 @@ _ZSTD_WINDOW_BYTES: Final = 8 * 1024 * 1024
 
 
 async def read_json(
-    receive: Receive, head: Head, limits: Limits, *, allow_empty: bool = False, arrived: bytes | None = None
+    receive: Receive,
+    head: Head,
+    limits: Limits,
+    *,
+    allow_empty: bool = False,
+    arrived: bytes | None = None,
+    lease: BodyLease | None = None,
 ) -> Any:
     """The parsed body: dict, list, str, int, float, `orjson.Fragment` (a number too long for those), bool or None.
 
     `arrived` is the body as sent where all of it is there; else `receive` is asked for it. None also stands for an empty body
     where the route allows one. Raises Problem: CLIENT_CLOSED when the client left before the end (nothing may go upstream),
-    REQUEST_TIMEOUT, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED_ENCODING, BAD_JSON.
+    SERVER_BUSY where `lease` can't hold it, REQUEST_TIMEOUT, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED_ENCODING,
+    BAD_JSON.
     """
     encoding = head.by_name.get(b"content-encoding", b"identity").strip().lower()
     decode = DECODERS.get(encoding)
@@ -48,7 +56,9 @@ async def read_json(
     media_type = head.by_name.get(b"content-type")
     if not (is_json(media_type) or (media_type is None and allow_empty)):
         raise Problem(Reason.UNSUPPORTED_MEDIA_TYPE, detail="application/json")
-    sent = await read_body(receive, head, limits) if arrived is None else _within(arrived, limits)
+    sent = await read_body(receive, head, limits, lease) if arrived is None else _within(arrived, limits)
+    if lease is not None:
+        lease.hold(len(sent))
     if not sent and allow_empty:
         return None
     if media_type is None:
@@ -78,7 +88,7 @@ def _within(sent: bytes, limits: Limits) -> bytes:
     return sent
 
 
-async def read_body(receive: Receive, head: Head, limits: Limits) -> bytes:
+async def read_body(receive: Receive, head: Head, limits: Limits, lease: BodyLease | None = None) -> bytes:
     """The bytes of the body as sent, at most `limits.body_bytes`. Only `more_body=False` ends it. Raises Problem."""
     if int(head.by_name.get(b"content-length", b"0")) > limits.body_bytes:
         raise _too_large(limits)
@@ -96,6 +106,8 @@ async def read_body(receive: Receive, head: Head, limits: Limits) -> bytes:
                 size += len(chunk)
                 if size > limits.body_bytes:
                     raise _too_large(limits)
+                if lease is not None:
+                    lease.hold(size)
                 chunks.append(chunk)
                 if not message.get("more_body", False):
                     return b"".join(chunks)

@@ -17,6 +17,7 @@ from gateway.pipeline.request import Pipeline
 from gateway.surfaces.route import Body, Route
 from gateway.telemetry import Metrics
 from gateway.transport.bodies import read_json
+from gateway.transport.budget import BodyBudget
 from gateway.transport.client import CLIENT, Client
 from gateway.transport.cors import Cors
 from gateway.transport.drain import Drain, draining_event
@@ -34,6 +35,7 @@ class GatewayApp:
     drain: Drain
     cors: Cors
     metrics: Metrics
+    budget: BodyBudget
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         head: Head = scope[HEAD]
@@ -60,12 +62,13 @@ class GatewayApp:
 class _Exchange:
     """One request and its answer on the wire."""
 
-    __slots__ = ("_app", "_client", "_head", "_receive", "started", "streaming")
+    __slots__ = ("_app", "_client", "_head", "_lease", "_receive", "started", "streaming")
 
     def __init__(self, app: GatewayApp, head: Head, client: Client, receive: Receive) -> None:
         self._app = app
         self._head = head
         self._client = client
+        self._lease = app.budget.lease()
         self._receive = receive
         self.started = False
         """The answer's head is on the wire."""
@@ -83,6 +86,7 @@ class _Exchange:
                 raise
         finally:
             self._client.on_leave(None)
+            self._lease.give_back()
 
     async def _read_body(self, route: Route) -> Any:
         """The body, whole; from its end on the client's leaving is watched for."""
@@ -92,7 +96,12 @@ class _Exchange:
             allow_empty = route.body is Body.OPTIONAL_JSON
             arrived = self._client.wire.arrived()
             body = await read_json(
-                self._receive, self._head, self._app.limits, allow_empty=allow_empty, arrived=arrived
+                self._receive,
+                self._head,
+                self._app.limits,
+                allow_empty=allow_empty,
+                arrived=arrived,
+                lease=self._lease,
             )
         task = asyncio.current_task()
         if task is not None:
