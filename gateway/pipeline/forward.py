@@ -62,6 +62,8 @@ def _checked(said: object) -> str:
 _IMPLIED: Final = {"functions": "function", "web_search_options": "web_search"}
 """Chat's other ways to bring a tool → its type."""
 
+_NO_LIMIT: Final = 2**53
+"""Tokens of a limit that is not a whole number."""
 _LIMITS: Final = ("max_output_tokens", "max_completion_tokens", "max_tokens")
 """What the surfaces call the most tokens that an answer may have."""
 
@@ -89,12 +91,13 @@ def circumstances(route: Route, model: str, body: object, network: str) -> Circu
     """What the policies may look at: nothing in it is free text of a user."""
     if not isinstance(body, dict):
         return Circumstances(model=model, network=network)
-    limits = [body[name] for name in _LIMITS if type(body.get(name)) is int]
+    # What is no plain value is taken for what a policy would mind: the service may read `"true"` or `1e9` in its own way.
+    limits = [value if type(value) is int else _NO_LIMIT for name in _LIMITS if (value := body.get(name)) is not None]
     return Circumstances(
         model=model,
         tools=tool_types(body),
-        stream=body.get("stream") is True,
-        background=body.get("background") is True,
+        stream=body.get("stream") not in (None, False),
+        background=body.get("background") not in (None, False),
         store=route.stores(body),
         max_output_tokens=max(limits, default=0),
         network=network,

@@ -154,8 +154,7 @@ def replace_tokens(exchange: Exchange) -> None:
         exchange.added.append(token)
     elif (named := exchange.at("response_id") or exchange.at("completion_id")) is not None:
         # The owner's, as their request sent it where they named nobody: what it read as then, it reads as now.
-        secret = mapper.keys.identity.newest.token
-        exchange.added.append(tokens.safety_identifier(secret, principal.tenant, named.root.owner, ""))
+        exchange.added.append(mapper.end_user(named.root.owner))
 
 
 def hashed(mapper: Mapper, exchange: Exchange, token: str, text: str) -> str:

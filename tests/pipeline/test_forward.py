@@ -73,7 +73,18 @@ def test_a_response_is_kept_unless_it_says_not_to_and_a_chat_where_it_says_so(
 @pytest.mark.parametrize("name", ["max_output_tokens", "max_completion_tokens", "max_tokens"])
 def test_the_limit_of_an_answer_is_seen_whatever_it_is_called(name: str) -> None:
     assert circumstances(CHAT, "gpt-5", {name: 7}, "").max_output_tokens == 7
-    assert circumstances(CHAT, "gpt-5", {name: True}, "").max_output_tokens == 0
+    assert circumstances(CHAT, "gpt-5", {name: None}, "").max_output_tokens == 0
+
+
+@pytest.mark.parametrize("said", [True, "7", 1e9, [7]])
+def test_a_limit_that_is_no_whole_number_counts_as_none(said: object) -> None:
+    assert circumstances(CHAT, "gpt-5", {"max_tokens": said}, "").max_output_tokens == 2**53
+
+
+@pytest.mark.parametrize("said", [1, "true", [], {}])
+def test_what_is_neither_false_nor_null_counts_as_asked_for(said: object) -> None:
+    seen = circumstances(CREATE, "gpt-5", {"background": said, "stream": said}, "")
+    assert (seen.background, seen.stream) == (True, True)
 
 
 @pytest.mark.parametrize("name", ["model", "moderation", "svg"])
