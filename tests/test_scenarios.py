@@ -73,6 +73,12 @@ def with_raw_ids(text: str) -> str:
     return _RAW.sub(lambda found: found[1] + hashlib.sha256(found[2].encode()).hexdigest()[:50], text)
 
 
+def events(stream: str) -> list[Any]:
+    """The values of a stream's events; `[DONE]`, which is no JSON, as it stands."""
+    datas = [line.removeprefix("data: ") for line in stream.splitlines() if line.startswith("data: ")]
+    return [data if data == "[DONE]" else json.loads(data) for data in datas]
+
+
 @dataclass
 class Upstream:
     """Answers what it was told to, and remembers what it was asked."""
@@ -151,11 +157,9 @@ class Player:
 
     def _check_client(self, part: Part, reply: httpx2.Response, sent: str) -> None:
         assert reply.status_code == int(part.line), reply.text
-        expected = [
-            json.loads(line.removeprefix("data: ")) for line in part.body.splitlines() if line.startswith("data: ")
-        ]
+        expected: Any = events(part.body)
         if expected:
-            found: Any = [json.loads(line[6:]) for line in reply.text.splitlines() if line.startswith("data: ")]
+            found: Any = events(reply.text)
         else:
             expected, found = json.loads(part.body), reply.json()
         self._compare(expected, found, "client")
