@@ -105,11 +105,16 @@ class Mailbox:
         self._wake()
 
 
+def has_error_type(events: Spec | None) -> bool:
+    """Whether a failure of such a stream is an event of type `error`."""
+    return isinstance(events, Typed) and "error" in events.table
+
+
 def error_event(problem: Problem, events: Spec | None) -> bytes:
     """The last event of a stream that failed under way: of type `error` where the table has one (Responses API), else an
     error answer's body, which is what the official SDK looks for in all other streams."""
     message, kind, param, code = error_fields(problem)
-    if not (isinstance(events, Typed) and "error" in events.table):
+    if not has_error_type(events):
         error = {"message": message, "type": kind, "param": param, "code": code}
         return b"data: " + orjson.dumps({"error": error}) + b"\n\n"
     content = {"type": "error", "sequence_number": 0, "code": code, "message": message, "param": param}

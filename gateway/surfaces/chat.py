@@ -156,6 +156,7 @@ _MESSAGES: Final = Obj(
                     **_ANSWERED,
                     "id": Id(Kind.CHAT_MESSAGE, Role.OWN),
                     "content": USER,
+                    "audio": _audio(Role.REF),
                     "content_parts": Each(PART),
                     "tool_call_id": PLAIN,
                 }

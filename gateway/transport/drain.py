@@ -95,9 +95,13 @@ class Work:
             self._task.cancel()
 
 
-def draining_event(sequence_number: int | None = None) -> bytes:
-    """The last event of an SSE stream that the server ends (Responses API, `error` event). Safe to retry."""
-    message, _, param, code = error_fields(Problem(Reason.SERVER_DRAINING))
+def draining_event(sequence_number: int | None = None, *, typed: bool = True) -> bytes:
+    """The last event of an SSE stream that the server ends (Responses API, `error` event; not `typed`: an error answer's
+    body, as all other streams have it). Safe to retry."""
+    message, kind, param, code = error_fields(Problem(Reason.SERVER_DRAINING))
+    if not typed:
+        error = {"message": message, "type": kind, "param": param, "code": code, "retryable": True}
+        return b"data: " + json.dumps({"error": error}).encode() + b"\n\n"
     data: dict[str, object] = {"type": "error", "code": code, "message": message, "param": param, "retryable": True}
     if sequence_number is not None:
         data["sequence_number"] = sequence_number

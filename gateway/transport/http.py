@@ -14,6 +14,7 @@ from typing import Any
 from gateway.errors import Problem
 from gateway.pipeline.exchange import Answer
 from gateway.pipeline.request import Pipeline
+from gateway.pipeline.streaming import has_error_type
 from gateway.surfaces.route import Body, Route
 from gateway.telemetry import Metrics
 from gateway.transport.bodies import read_json
@@ -53,7 +54,7 @@ class GatewayApp:
                 await exchange.run()
         except Problem as problem:  # the process ends
             if exchange.streaming:
-                scope[CLIENT].wire.piece(draining_event(0))
+                scope[CLIENT].wire.piece(draining_event(0, typed=exchange.typed))
                 scope[CLIENT].wire.end()
             elif not exchange.started:
                 await refuse(problem, head.request_id, scope, send)
@@ -62,7 +63,7 @@ class GatewayApp:
 class _Exchange:
     """One request and its answer on the wire."""
 
-    __slots__ = ("_app", "_client", "_head", "_lease", "_receive", "started", "streaming")
+    __slots__ = ("_app", "_client", "_head", "_lease", "_receive", "started", "streaming", "typed")
 
     def __init__(self, app: GatewayApp, head: Head, client: Client, receive: Receive) -> None:
         self._app = app
@@ -74,6 +75,8 @@ class _Exchange:
         """The answer's head is on the wire."""
         self.streaming = False
         """So it is, and events follow."""
+        self.typed = True
+        """An error among them is an event of that type."""
 
     async def run(self) -> None:
         try:
@@ -90,6 +93,7 @@ class _Exchange:
 
     async def _read_body(self, route: Route) -> Any:
         """The body, whole; from its end on the client's leaving is watched for."""
+        self.typed = has_error_type(route.events)
         if route.body is Body.NONE:
             body = None
         else:

@@ -209,6 +209,19 @@ async def test_a_conversation_that_cannot_be_recorded_is_deleted_too(at: Desk, o
     own_redis_server.restart()
 
 
+async def test_a_stored_chat_that_cannot_be_recorded_is_deleted_too(at: Desk, own_redis_server: RedisServer) -> None:
+    await at.created()
+    at.script("slow=0.3")
+    calls = len(at.upstream)
+    body = {"model": "gpt-5", "store": True, "messages": [{"role": "user", "content": "hello"}]}
+    running = asyncio.ensure_future(at.call("POST", "/chat/completions", body))
+    await until(lambda: len(at.upstream) > calls)
+    own_redis_server.kill()
+    assert (await running).status_code == 503
+    assert at.stand_in.provider.chats == {}
+    own_redis_server.restart()
+
+
 async def test_a_stream_whose_end_cannot_be_recorded_ends_in_an_error_and_not_as_completed(
     at: Desk, own_redis_server: RedisServer
 ) -> None:

@@ -57,6 +57,27 @@ def test_roots_come_before_children_however_they_were_found() -> None:
     assert kinds == [Kind.FILE, Kind.RESPONSE, Kind.ITEM]
 
 
+def test_messages_hang_on_the_chat_completion_that_the_path_names() -> None:
+    message = Minted(Kind.CHAT_MESSAGE, "chatcmpl-" + "8" * 29 + "-0", "")
+    h = MAPPER.h(Kind.CHAT_COMPLETION, "chatcmpl-" + "8" * 29)
+    (record,) = made(heritage(None, completion=h), message)
+    child = opened(record)
+    assert isinstance(child, Child)
+    assert (child.raw.text, child.root_kind, child.root_h) == (message.raw, Kind.CHAT_COMPLETION, h)
+    assert record.opaque == ""
+    assert made(heritage(None), message) == []
+
+
+def test_a_chat_completion_is_recorded_where_it_is_kept_and_its_audio_in_any_case() -> None:
+    completion = Minted(Kind.CHAT_COMPLETION, "chatcmpl-" + "8" * 29, "")
+    audio = Minted(Kind.CHAT_AUDIO, "audio_" + "9" * 32, completion.raw)
+    for stored, kinds in ((True, [Kind.CHAT_COMPLETION, Kind.CHAT_AUDIO]), (False, [Kind.CHAT_AUDIO])):
+        told = made(heritage(Kind.CHAT_COMPLETION, stored=stored), completion, audio)
+        assert [record.write.kind for record in told] == kinds
+        assert told[-1].write.mode is Mode.PUT
+        assert told[-1].write.lifetime_s == 3600
+
+
 def test_items_of_a_conversation_hang_on_the_conversation() -> None:
     response, message = made(heritage(conversation=CONVERSATION_H), RESPONSE, MESSAGE)
     root, child = opened(response), opened(message)

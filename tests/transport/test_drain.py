@@ -204,3 +204,10 @@ def test_the_last_event_of_a_stream_is_a_whole_sse_event() -> None:
     assert event["type"] == "error"
     assert event["code"] == "server_draining"
     assert event["sequence_number"] == 7
+
+
+def test_the_last_event_of_a_stream_without_types_is_an_error_answers_body() -> None:
+    data, *rest = draining_event(7, typed=False).decode().split("\n")
+    assert rest == ["", ""]
+    error = json.loads(data.removeprefix("data: "))["error"]
+    assert (error["code"], error["retryable"]) == ("server_draining", True)
