@@ -60,7 +60,11 @@ def reason_for(method: str, path: str) -> str:
     if segments[2] in FAMILIES:
         return FAMILIES[segments[2]]
     for (denied_method, template), reason in OPERATIONS.items():
-        parts = template.split("/")
-        if method == denied_method and len(parts) == len(segments) - 1 and parts[1] == segments[2]:
+        parts, said = template.split("/")[1:], segments[2:]
+        if method == denied_method and len(parts) == len(said) and all(map(_stands_for, parts, said)):
             return reason
     return ""
+
+
+def _stands_for(part: str, segment: str) -> bool:
+    return part.startswith("{") or part == segment

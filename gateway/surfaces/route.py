@@ -60,6 +60,6 @@ class Route:
         return self.events is not None
 
     def stores(self, body: object) -> bool:
-        """Whether the service keeps what a request with this body makes."""
+        """Whether the service may keep what a request with this body makes: it may read `"true"` in its own way."""
         said = body.get("store") if isinstance(body, dict) else None
-        return said is True or (said is not False and self.keeps)
+        return self.keeps if said is None else said is not False

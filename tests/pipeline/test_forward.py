@@ -61,9 +61,11 @@ def test_chats_other_ways_to_bring_a_tool_are_seen(body: dict[str, object], type
     assert circumstances(CHAT, "gpt-5", body, "").tools == types
 
 
-@pytest.mark.parametrize(("said", "response", "chat"), [(None, True, False), (True, True, True), (False, False, False)])
+@pytest.mark.parametrize(
+    ("said", "response", "chat"), [(None, True, False), (True, True, True), (False, False, False), ("true", True, True)]
+)
 def test_a_response_is_kept_unless_it_says_not_to_and_a_chat_where_it_says_so(
-    said: bool | None, response: bool, chat: bool
+    said: object, response: bool, chat: bool
 ) -> None:
     body = {} if said is None else {"store": said}
     assert circumstances(CREATE, "gpt-5", body, "").store is response
