@@ -14,10 +14,10 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 
 from tests.gateway_fixture import Deployment, deployment
-from tests.redis_fixture import RedisServer, _session_redis_server, redis_server
+from tests.redis_fixture import RedisServer, _session_redis_server, own_redis_server, redis_server
 from tests.stand_in_fixture import Options, Running, running, stand_in
 
-__all__ = ["_session_redis_server", "redis_server", "stand_in"]
+__all__ = ["_session_redis_server", "own_redis_server", "redis_server", "stand_in"]
 
 MODEL = "gpt-5"
 HELLO: Any = [{"role": "user", "content": "hello"}]
@@ -348,6 +348,35 @@ async def test_fields_that_nobody_knows_yet_show_nothing_and_can_be_replayed(
             listed = [one.to_json() async for one in alice.chat.completions.messages.list(then.id)]
             shown = made.to_json() + then.to_json() + json.dumps(listed)
             assert not [raw for raw in unkind.provider.ids.secrets() if raw in shown]
+
+
+async def test_two_gateways_in_a_row_keep_a_chat(
+    redis_server: RedisServer, own_redis_server: RedisServer, stand_in: Running, tmp_path: Path
+) -> None:
+    async with deployment(own_redis_server.url, stand_in, tmp_path / "inner") as inner:
+        upstream = Running(inner.url.removesuffix("/v1"), stand_in.provider)
+        key = await inner.key("acme", "the outer gateway")
+        async with deployment(redis_server.url, upstream, tmp_path / "outer", OPENAI_API_KEY=key) as outer:
+            alice = outer.client(await outer.key("acme", "alice"))
+            bob = outer.client(await outer.key("bravo", "bob"))
+            messages: Any = [{"role": "user", "content": f"{n}"} for n in range(3)]
+            stand_in.provider.next_answer("quote")
+            stream = await alice.chat.completions.create(model=MODEL, messages=messages, store=True, stream=True)
+            chunks = [chunk async for chunk in stream]
+            (shown,) = {chunk.id for chunk in chunks}
+            said = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+            assert shown in said
+            assert (await alice.chat.completions.retrieve(shown)).choices[0].message.content == said
+            listed = [one.content async for one in alice.chat.completions.messages.list(shown, limit=1)]
+            assert listed == ["0", "1", "2"]
+            spoken = (await alice.chat.completions.create(model=MODEL, messages=HELLO, **SPEECH)).choices[0].message
+            assert spoken.audio
+            history: Any = [*HELLO, {"role": "assistant", "audio": {"id": spoken.audio.id}}, *HELLO]
+            await alice.chat.completions.create(model=MODEL, messages=history)
+            with pytest.raises(openai.NotFoundError):
+                await bob.chat.completions.retrieve(shown)
+            await alice.chat.completions.delete(shown)
+            assert not stand_in.provider.chats
 
 
 # --- the rest -------------------------------------------------------------------------------------------------------
