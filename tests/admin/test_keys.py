@@ -127,7 +127,11 @@ async def test_every_change_of_a_key_is_on_record_without_key_or_subject(desk: D
         assert secret not in dump
     created = (await desk.events(acme))[1]
     assert created["changes"]["key"] == made.id.tag
-    assert (created["actor"]["kind"], created["actor"]["auth"], created["actor"]["sealed"]) == ("operator", "command", "")
+    assert (created["actor"]["kind"], created["actor"]["auth"], created["actor"]["sealed"]) == (
+        "operator",
+        "command",
+        "",
+    )
 
 
 async def test_a_record_that_was_tampered_with_is_listed_as_such(desk: Desk) -> None:
