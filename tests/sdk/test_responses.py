@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,9 @@ from openai.types.responses import Response
 
 from gateway.demo.stand_in.items import BUILDERS
 from tests.gateway_fixture import Deployment, deployment
-from tests.redis_fixture import RedisServer, _session_redis_server, own_redis_server, redis_server
-from tests.stand_in_fixture import Options, Running, running, stand_in
-
-__all__ = ["_session_redis_server", "own_redis_server", "redis_server", "stand_in"]
+from tests.redis_fixture import RedisServer
+from tests.sdk.conftest import sent
+from tests.stand_in_fixture import Running
 
 MODEL = "gpt-5"
 EVERYTHING: Any = [
@@ -42,35 +41,6 @@ WEATHER: Any = {
     },
     "strict": True,
 }
-
-
-@pytest.fixture
-async def gateway(redis_server: RedisServer, stand_in: Running, tmp_path: Path) -> AsyncIterator[Deployment]:
-    async with deployment(redis_server.url, stand_in, tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-def unkind() -> Iterator[Running]:
-    """A stand-in that writes fresh IDs into unknown fields of every object."""
-    with running(Options(canary=True)) as server:
-        yield server
-
-
-@pytest.fixture
-async def alice(gateway: Deployment) -> AsyncOpenAI:
-    return gateway.client(await gateway.key("acme", "alice"))
-
-
-@pytest.fixture
-async def bob(gateway: Deployment) -> AsyncOpenAI:
-    """Somebody of another tenant."""
-    return gateway.client(await gateway.key("bravo", "bob"))
-
-
-def sent(stand_in: Running) -> Any:
-    """The body of the last request that went upstream."""
-    return stand_in.provider.received[-1].json()
 
 
 def _ids(response: Response) -> list[list[str]]:
