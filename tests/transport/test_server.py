@@ -19,7 +19,8 @@ from gateway.transport.client import CLIENT
 from gateway.transport.drain import Drain
 from gateway.transport.guard import Receive, Scope, Send
 from gateway.transport.limits import Limits
-from gateway.transport.server import DrainingServer, Listen, ServerConfig, StrictProtocol, running
+from gateway.transport.protocol import StrictProtocol
+from gateway.transport.server import DrainingServer, Listen, ServerConfig, running
 from tests.transport.raw import EchoApp, connected, echo, exchange, request
 
 QUICK = Limits(head_s=0.15, linger_s=0.2, keep_alive_s=1)
