@@ -25,6 +25,7 @@ from gateway.ids.form import H_BYTES
 from gateway.ids.keys import NONCE_BYTES, StorageKeys, Versions
 from gateway.ids.kinds import KIND_OF_CODE, KINDS
 from gateway.names import Kind, Owner, RawId, TenantId, Visibility
+from gateway.stores.keyspace import tenant_keys
 
 VERSION: Final = 1
 _ROOT: Final = 0
@@ -90,7 +91,7 @@ class Child:
 
 def record_key(tenant: TenantId, kind: Kind, h: bytes) -> bytes:
     """The name that a record is stored under and bound to."""
-    return f"{{t:{tenant}}}:id:{kind.value}:{h.hex()}".encode()
+    return tenant_keys(tenant).record(kind, h)
 
 
 def seal_root(keys: Versions[StorageKeys], key_name: bytes, root: Root, nonce: bytes) -> bytes:

@@ -62,8 +62,6 @@ _BAD_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})|%(?:[01].|7f|2e|2f|5c|25)
 """In a path: a malformed escape, or one that stands for a control, `.`, `/`, a backslash or another `%`."""
 _DOT_SEGMENT: Final = re.compile(rb"/\.{1,2}(?:/|\Z)")
 
-_MALFORMED: Final = "a header is malformed"
-
 
 @dataclass(slots=True)
 class Head:
