@@ -2,7 +2,8 @@
 
 The body has OpenAI's shape `{"error": {"message", "type", "param", "code"}}`
 (https://platform.openai.com/docs/guides/error-codes). A message is a template; `{quoted}` takes what the client itself
-sent, and only where that is 1 to 64 of `[A-Za-z0-9_-]`. Nothing of an upstream's text passes through here.
+sent, and only where that is 1 to 64 of `[A-Za-z0-9_-]`, behind `ft:` perhaps. Nothing of an upstream's text passes through
+here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 
 from gateway.names import RequestId
 
-_QUOTABLE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_QUOTABLE: Final = re.compile(r"(?:ft:)?[A-Za-z0-9_-]{1,64}")
 
 
 class Reason(StrEnum):
@@ -23,6 +24,7 @@ class Reason(StrEnum):
 
     AMBIGUOUS_CREDENTIALS = "ambiguous_credentials"
     AUDIT_UNAVAILABLE = "audit_unavailable"
+    BAD_FORM = "bad_form"
     BAD_FRAMING = "bad_framing"
     BAD_JSON = "bad_json"
     BAD_PARAMETER = "bad_parameter"
@@ -56,6 +58,7 @@ class Reason(StrEnum):
     SCOPE_MISSING = "scope_missing"
     SERVER_BUSY = "server_busy"
     SERVER_DRAINING = "server_draining"
+    SHARE_EXHAUSTED = "share_exhausted"
     TENANT_INACTIVE = "tenant_inactive"
     TOO_MANY_REFUSALS = "too_many_refusals"
     UNAUTHENTICATED = "unauthenticated"
@@ -65,6 +68,8 @@ class Reason(StrEnum):
     UPSTREAM_ERROR = "upstream_error"
     UPSTREAM_TIMEOUT = "upstream_timeout"
     UPSTREAM_UNAVAILABLE = "upstream_unavailable"
+    WEBHOOK_TOO_EARLY = "webhook_too_early"
+    WEBHOOK_UNSIGNED = "webhook_unsigned"
     WRONG_KIND = "wrong_kind"
 
 
@@ -98,6 +103,7 @@ TABLE: Final[dict[Reason, Row]] = {
         _SERVER,
         "audit_unavailable",
     ),
+    Reason.BAD_FORM: Row(400, "We could not parse the form of your request: {detail}.", code="invalid_form"),
     Reason.BAD_FRAMING: Row(400, "The request is not well-formed HTTP/1.1: {detail}.", code="bad_request", close=True),
     Reason.BAD_JSON: Row(400, "We could not parse the JSON body of your request: {detail}.", code="invalid_json"),
     Reason.BAD_PARAMETER: Row(400, "Invalid request: {detail}.", code="invalid_value"),
@@ -174,6 +180,12 @@ TABLE: Final[dict[Reason, Row]] = {
     Reason.SERVER_DRAINING: Row(
         503, "The gateway is restarting. Try again shortly.", _SERVER, "server_draining", close=True
     ),
+    Reason.SHARE_EXHAUSTED: Row(
+        429,
+        "Your organization holds as many open sockets, or as many bytes of large requests, as it may at once. Try again in 1s.",
+        "requests",
+        "rate_limit_exceeded",
+    ),
     Reason.TENANT_INACTIVE: _NO_KEY,
     Reason.TOO_MANY_REFUSALS: Row(
         429, "Too many requests named objects that do not exist. Try again in 1s.", "requests", "rate_limit_exceeded"
@@ -192,6 +204,8 @@ TABLE: Final[dict[Reason, Row]] = {
     Reason.UPSTREAM_ERROR: Row(502, "The upstream reported an error.", _SERVER, None),
     Reason.UPSTREAM_TIMEOUT: Row(504, "The upstream did not answer in time.", _SERVER, "upstream_timeout"),
     Reason.UPSTREAM_UNAVAILABLE: Row(503, "The upstream cannot be reached right now.", _SERVER, "upstream_unavailable"),
+    Reason.WEBHOOK_TOO_EARLY: Row(503, "This cannot be handed on yet. Send it again.", _SERVER, "webhook_too_early"),
+    Reason.WEBHOOK_UNSIGNED: Row(400, "The webhook's signature does not verify.", code="webhook_unsigned"),
 }
 """Rows of the reasons that stand alone. The five reasons of `NOT_FOUND` take the shape of the place they occurred at."""
 
@@ -236,6 +250,8 @@ class Problem(Exception):
     relayed: Relayed | None = None
     """Set for `UPSTREAM_ERROR` where the upstream said what was wrong."""
     param: str | None = None
+    line: int = 0
+    """Of a file of requests, from 1; 0: there are no lines."""
     method: str = ""
     path: str = ""
     retry_after_s: float | None = None
@@ -260,6 +276,11 @@ def body(message: str, type_: str, param: str | None, code: str | None) -> bytes
 
 def error_fields(problem: Problem) -> tuple[str, str, str | None, str | None]:
     """Message, type, param and code: for a JSON body, an SSE `error` event and a WebSocket frame alike."""
+    message, type_, param, code = _error_fields(problem)
+    return f"Line {problem.line}: {message}" if problem.line else message, type_, param, code
+
+
+def _error_fields(problem: Problem) -> tuple[str, str, str | None, str | None]:
     quoted = quotable(problem.quoted)
     if problem.missing:
         missing = problem.missing

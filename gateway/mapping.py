@@ -38,6 +38,11 @@ _NOBODY = Owner("coatcheck", "nobody")
 
 _CACHED_OWNERS = 256
 
+_SHORTEST_ABSENCE_S = 10
+
+_SHARED = "tenant"
+"""The scope of lists whose entries everybody in the tenant sees."""
+
 Nonce = Callable[[int], bytes]
 
 
@@ -87,17 +92,30 @@ class Mapper:
         self.verify: Callable[[str], Parsed | None] = deployment.form.verify
         """What a text states, if this deployment wrote it. Reads no store."""
         self._deployment = deployment
+        self._unlocked = unlocked
+        self._siblings: dict[tuple[str, str], Mapper] = {}
         self._nonce = nonce
         self.end_user = lru_cache(maxsize=_CACHED_OWNERS)(self._end_user)
         """The `safety_identifier` of an owner who names no end user."""
+        self._private = lru_cache(maxsize=_CACHED_OWNERS)(self._private_scope)
         self._names = {kind: record_key(self.tenant, kind, b"") for kind in Kind}
+
+    def at(self, upstream: str, project: str) -> Mapper:
+        """The same tenant's view on another upstream."""
+        if upstream == self.upstream and project == self.project:
+            return self
+        made = self._siblings.get((upstream, project))
+        if made is None:
+            made = Mapper(self._deployment, self._unlocked, upstream, project, self._nonce)
+            self._siblings[upstream, project] = made
+        return made
 
     # --- inbound
 
     def open_blob(self, owner: Owner, sealed: str) -> str | None:
-        """The replay blob, if it was given to this tenant and, where it is private, to `owner`."""
+        """The replay blob, if this tenant was given it from this upstream project and, where it is private, to `owner`."""
         caps = {version: keys.cap for version, keys in self.keys.storage.keys.items()}
-        return open_blob(caps, self.tenant, owner, sealed)
+        return open_blob(caps, self.tenant, owner, sealed, project=self.project)
 
     def lookup(self, kind: Kind, parsed: Parsed) -> Lookup:
         """What `begin` reads for an ID whose tag verified."""
@@ -158,6 +176,20 @@ class Mapper:
     def _end_user(self, owner: Owner) -> str:
         return safety_identifier(self.keys.identity.newest.token, self.tenant, owner, "")
 
+    def scopes(self, owner: Owner) -> tuple[str, str]:
+        """The lists whose entries `owner` sees: their own and the tenant's. Who reads the store learns no name by them."""
+        return self._private(owner), _SHARED
+
+    def _private_scope(self, owner: Owner) -> str:
+        secret = self.keys.identity.newest.token
+        return hmac.digest(secret, lp("list", owner.issuer, owner.subject), "sha256")[:16].hex()
+
+    def _scope(self, root: Root) -> str:
+        """Of the list that shows the object; nothing where none does."""
+        if not KINDS[root.kind].listed:
+            return ""
+        return _SHARED if root.visibility is Visibility.TENANT else self._private(root.owner)
+
     def nowhere(self, kind: Kind, text: str) -> str:
         """A raw ID of the service's form that no object has: a keyed hash, always the same for the same text."""
         digest = hmac.digest(self.keys.identity.newest.token, lp("nowhere", kind.value, text), "sha256")
@@ -203,7 +235,7 @@ class Mapper:
         kind = root.raw.kind
         h = self.h(kind, root.raw.text)
         data = seal_root(self.keys.storage, self._name(kind, h), root, self._nonce(NONCE_BYTES))
-        return Write(kind, h, data, lifetime_s(kind), mode)
+        return Write(kind, h, data, lifetime_s(kind), mode, self._scope(root))
 
     def write_child(self, kind: Kind, raw: str, root_kind: Kind, root_h: bytes) -> Write:
         """A child's record. An existing one keeps its root: PUT never changes a record."""
@@ -218,21 +250,22 @@ class Mapper:
         nonce = self._nonce(NONCE_BYTES)
         if opened.is_root:
             root = replace(opened.root, state=RecordState.DELETED)
-            return Write(
-                opened.kind,
-                opened.h,
-                seal_root(self.keys.storage, name, root, nonce),
-                lifetime_s(root.kind),
-                Mode.TOMBSTONE,
-            )
+            data = seal_root(self.keys.storage, name, root, nonce)
+            return Write(opened.kind, opened.h, data, lifetime_s(root.kind), Mode.TOMBSTONE, self._scope(root))
         child = Child(opened.raw, opened.root.kind, opened.root_h, RecordState.DELETED)
         life = lifetime_s(opened.kind, opened.root.kind)
         return Write(opened.kind, opened.h, seal_child(self.keys.storage, name, child, nonce), life, Mode.TOMBSTONE)
 
+    def write_gone(self, opened: Opened, now: int) -> Write:
+        """Lists pass over what the service does not know at present, for as long as it has been here already: what was made
+        just now may be known in a moment, and what is gone for good is asked for ever less often."""
+        return Write(opened.kind, opened.h, b"", max(_SHORTEST_ABSENCE_S, now - opened.root.created), Mode.GONE)
+
     def bury(self, write: Write, raw: str) -> Write:
         """A tombstone for a root that was just written and must not stand."""
         root = self.root(write.kind, raw, owner=_NOBODY, visibility=Visibility.PRIVATE, parent=b"", now=0)
-        return replace(self.write_root(replace(root, state=RecordState.DELETED), Mode.TOMBSTONE), h=write.h)
+        buried = self.write_root(replace(root, state=RecordState.DELETED), Mode.TOMBSTONE)
+        return replace(buried, h=write.h, scope=write.scope)
 
     def same_owner(self, write: Write, met: bytes, owner: Owner) -> bool:
         """Whether the record that a CREATE met is a living one of the same owner."""

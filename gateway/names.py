@@ -40,6 +40,11 @@ class Kind(StrEnum):
     VOICE = "voice"
     FINE_TUNING_JOB = "fine_tuning_job"
     VIDEO = "video"
+    SKILL_VERSION = "skill_version"
+    FINE_TUNING_EVENT = "fine_tuning_event"
+    CHECKPOINT = "checkpoint"
+    FINE_TUNED_MODEL = "fine_tuned_model"
+    CALL = "call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +124,8 @@ class Tenant:
     id: TenantId
     name: str
     active: bool
+    erased: bool = False
+
+    @property
+    def state(self) -> str:
+        return "active" if self.active else "erased" if self.erased else "suspended"

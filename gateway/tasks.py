@@ -1,4 +1,4 @@
-"""The one way to start background work outside a TaskGroup. This module imports nothing of ours.
+"""The one way to start background work outside a TaskGroup, and to leave a call to itself. This module imports nothing of ours.
 
 A task lives in a `Tasks` set whose owner closes it: it is held while it runs, its failure is logged, and it ends with its
 owner. Work that belongs to one request uses `asyncio.TaskGroup`.
@@ -9,8 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from typing import Any
 
 LOG = logging.getLogger(__name__)
+
+
+def let_go(call: asyncio.Future[Any]) -> None:
+    """Nobody has to wait for it: its failure is dealt with where it arrives, and asyncio does not tell of it as unseen."""
+    call.add_done_callback(_seen)
+
+
+def _seen(call: asyncio.Future[Any]) -> None:
+    if not call.cancelled():
+        call.exception()
 
 
 class Tasks:

@@ -13,7 +13,7 @@ import time
 import traceback
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from contextvars import ContextVar
 from itertools import accumulate
 from math import inf
@@ -88,10 +88,12 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure_logging(level: str, redact: Callable[[str], str] = str, stream: TextIO | None = None) -> None:
-    """Every logger of the process writes through one `JsonFormatter` to `stream` (standard error)."""
+    """Every logger of the process writes through one `JsonFormatter` to `stream` (standard error). What the HTTP server says of
+    its own begin and end is left out: the gateway says so itself."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter(redact))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.getLogger("uvicorn.error").setLevel(max(logging.WARNING, logging.getLogger().level))
 
 
 _METHODS: Final = frozenset({"GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"})
@@ -113,6 +115,7 @@ class Metrics:
         self._upstream_calls: defaultdict[int, int] = defaultdict(int)
         self._upstream_seconds = _Seconds()
         self._streams: defaultdict[str, int] = defaultdict(int)
+        self._watched: list[tuple[str, str, str, Callable[[], Mapping[str, float]]]] = []
         self.registry = CollectorRegistry()
         self.registry.register(self)
 
@@ -135,6 +138,10 @@ class Metrics:
 
     def stream_closed(self, form: str) -> None:
         self._streams[form] -= 1
+
+    def watch(self, name: str, about: str, read: Callable[[], Mapping[str, float]], label: str = "") -> None:
+        """A gauge whose values, by the label's, are asked for at each reading; without a label the one under ""."""
+        self._watched.append((name, about, label, read))
 
     def collect(self) -> Iterator[Metric]:
         """All families as they stand, for `registry`."""
@@ -161,6 +168,11 @@ class Metrics:
         for form, count in self._streams.items():
             streams.add_metric((form,), count)
         yield streams
+        for name, about, label, read in self._watched:
+            gauge = GaugeMetricFamily(name, about, labels=(label,) if label else ())
+            for value, number in read().items():
+                gauge.add_metric((value,) if label else (), number)
+            yield gauge
 
 
 class _Seconds:

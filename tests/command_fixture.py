@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
+from tests.patience import PATIENT
 from tests.redis_fixture import RedisServer, server_binary
 
 ROOT = Path(__file__).parent.parent
@@ -91,7 +92,7 @@ class Shell:
 
 @pytest.fixture
 def shell(redis_server: RedisServer, tmp_path: Path) -> Shell:
-    return Shell(tmp_path, {"COATCHECK_ROOT_KEY": ROOT_KEY, "REDIS_URL": redis_server.url})
+    return Shell(tmp_path, {**PATIENT, "COATCHECK_ROOT_KEY": ROOT_KEY, "REDIS_URL": redis_server.url})
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def embedded_shell(tmp_path: Path) -> Shell:
     programs.mkdir()
     folder.mkdir()
     os.symlink(server_binary(), programs / "redis-server")
-    return Shell(folder, {"COATCHECK_ROOT_KEY": ROOT_KEY, "PATH": str(programs)})
+    return Shell(folder, {**PATIENT, "COATCHECK_ROOT_KEY": ROOT_KEY, "PATH": str(programs)})
 
 
 __all__ = ["Done", "Shell", "embedded_shell", "shell"]

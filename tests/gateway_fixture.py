@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from openai import AsyncOpenAI
 
@@ -21,8 +22,11 @@ from gateway.admin.tenants import create_tenant
 from gateway.app import Gateway, open_gateway
 from gateway.demo.stand_in.server import Running
 from gateway.names import Owner, TenantId
-from gateway.settings import load
+from gateway.settings import Settings, load
+from gateway.transport.client_socket import ClientSocket
+from gateway.transport.http import GatewayApp
 from gateway.transport.server import Listen, running
+from tests.patience import PATIENT
 
 ROOT_KEY = base64.b64encode(bytes(range(32))).decode()
 
@@ -32,13 +36,22 @@ class Deployment:
     gateway: Gateway
     url: str
     """`http://127.0.0.1:<port>/v1`"""
+    settings: Settings
     tenants: dict[str, TenantId] = field(default_factory=dict)
     clients: list[AsyncOpenAI] = field(default_factory=list)
 
     @property
+    def app(self) -> GatewayApp:
+        """The gateway's app itself, behind the doors that stand before it."""
+        app: Any = self.gateway.app
+        while not isinstance(app, GatewayApp):
+            app = app.app
+        return app
+
+    @property
     def admin(self) -> Administration:
         shared = self.gateway.shared
-        return Administration(shared.store, shared.keyring, shared.log)
+        return Administration(shared.store, shared.keyring, shared.log, shared.checkpointer)
 
     async def tenant(self, name: str) -> TenantId:
         if name not in self.tenants:
@@ -71,15 +84,16 @@ async def deployment_at(redis_url: str, upstream_url: str, folder: Path, **env: 
             "REDIS_URL": redis_url,
             "OPENAI_API_KEY": "sk-upstream-secret",
             "OPENAI_BASE_URL": upstream_url,
+            **PATIENT,
             **env,
         },
     )
     async with (
         open_gateway(settings) as gateway,
-        running(gateway.app, gateway.limits, gateway.drain, Listen()) as server,
+        running(gateway.app, gateway.limits, gateway.drain, Listen(), websocket=ClientSocket) as server,
     ):
         port = server.servers[0].sockets[0].getsockname()[1]
-        made = Deployment(gateway, f"http://127.0.0.1:{port}/v1")
+        made = Deployment(gateway, f"http://127.0.0.1:{port}/v1", settings)
         try:
             yield made
         finally:

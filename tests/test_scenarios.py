@@ -8,6 +8,9 @@ A scenario is a title and exchanges, each in five parts:
     client: 200                      what the client must read
     audit: intent, allow             what the log must say of it, in order: `intent`, or result and reason
 
+`POST /v1/files as a form` sends the members of the body as parts, in their order; an object of `filename` and `data` is a file,
+and the upstream's part tells of one like that.
+
 `resp_(one)` is a raw ID, `resp_[one]` its opaque ID; `*` as a JSON value stands for any. Members that a part does not name may
 be there, unless their value is given as `absent`.
 """
@@ -27,7 +30,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from gateway.demo.stand_in.forms import read as read_form
 from tests.audit.walker import walk
+from tests.forms import Form, file, form, text
 from tests.gateway_fixture import Deployment, deployment_at
 from tests.redis_fixture import RedisServer, _session_redis_server, redis_server
 
@@ -36,8 +41,8 @@ __all__ = ["_session_redis_server", "redis_server"]
 FOLDER = Path(__file__).parent / "scenarios"
 TENANT_OF = {"alice": "acme", "carol": "acme", "bob": "bravo"}
 PARTS = ("upstream", "answers", "client", "audit")
-_RAW = re.compile(r"([a-z]+[_-])\(([a-z0-9]+)\)")
-_OPAQUE = re.compile(r"([a-z]+[_-])\[([a-z0-9]+)\]")
+_RAW = re.compile(r"([a-z]+[_:-])\(([a-z0-9]+)\)")
+_OPAQUE = re.compile(r"([a-z]+[_:-])\[([a-z0-9]+)\]")
 _START = re.compile(r"(alice|carol|bob|upstream|answers|client|audit): (.*)")
 
 
@@ -92,10 +97,38 @@ class Upstream:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
                 length = re.search(r"content-length: (\d+)", head)
                 body = await reader.readexactly(int(length[1])) if length else b""
+                if "transfer-encoding: chunked" in head:
+                    body = await _chunks(reader)
+                if kind := re.search(r"content-type: (multipart/\S+ boundary=\S+)", head):
+                    body = _told(kind[1], body)
                 self.received.append((head.partition(" HTTP/1.1")[0], body))
                 writer.write(self.answer)
                 await writer.drain()
         writer.close()
+
+
+async def _chunks(reader: asyncio.StreamReader) -> bytes:
+    body = b""
+    while size := int(await reader.readuntil(b"\r\n"), 16):
+        body += (await reader.readexactly(size + 2))[:-2]
+    await reader.readexactly(2)
+    return body
+
+
+def _told(content_type: str, body: bytes) -> bytes:
+    """A form as the JSON that scenarios tell of it."""
+    sent = read_form(content_type, body)
+    files = {name: {"filename": one.filename, "data": one.data.decode()} for name, (one,) in sent.files.items()}
+    return json.dumps({**sent.texts, **files}).encode()
+
+
+def form_of(body: str) -> Form:
+    """A form of the members of a JSON object."""
+    parts = [
+        file(name, value["data"].encode(), value["filename"]) if isinstance(value, dict) else text(name, value)
+        for name, value in json.loads(body).items()
+    ]
+    return form(*parts)
 
 
 @dataclass
@@ -114,12 +147,17 @@ class Player:
             self.upstream.answer = self._answer(answers[0])
         if request.who not in self.keys:
             self.keys[request.who] = await self.gateway.key(TENANT_OF[request.who], request.who)
-        method, path = self._sent(request.line).split(" ", 1)
+        line, as_form, _ = self._sent(request.line).partition(" as a form")
+        method, path = line.split(" ", 1)
+        content_type, content = "application/json", self._sent(request.body).encode()
+        if as_form:
+            made = form_of(content.decode())
+            content_type, content = made.content_type, made.content
         reply = await self.http.request(
             method,
             self.gateway.url.removesuffix("/v1") + path,
-            headers={"authorization": f"Bearer {self.keys[request.who]}", "content-type": "application/json"},
-            content=self._sent(request.body).encode() or None,
+            headers={"authorization": f"Bearer {self.keys[request.who]}", "content-type": content_type},
+            content=content or None,
         )
         self._check_upstream(forwarded)
         self._check_client(client, reply, self._sent(request.line + request.body))

@@ -24,12 +24,12 @@ import pydantic
 import pytest
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
-from gateway.surfaces import chat, images, moderations
+from gateway.surfaces import audio, chat, fine_tuning, images, moderations
 from gateway.surfaces.denied import reason_for
 from gateway.surfaces.items import ANNOTATION, CONTENT, ITEM, TOOL
 from gateway.surfaces.responses import EVENT
 from gateway.surfaces.route import Route
-from gateway.surfaces.spec import UNKNOWN, Blob, Each, Either, Hashed, Id, Obj, Plain, Spec, Typed
+from gateway.surfaces.spec import UNKNOWN, Blob, Each, Either, Hashed, Id, Obj, Plain, Secret, Spec, Typed
 from gateway.surfaces.table import PREFIX, ROUTES
 
 REQUEST_METHODS = {"_get", "_post", "_put", "_patch", "_delete", "_get_api_list"}
@@ -42,14 +42,17 @@ FEWEST_ID_FIELDS = 500
 
 ID_NAMES = frozenset(
     {
-        "id", "after", "before", "container", "conversation", "created_by", "encrypted_content", "fingerprint",
-        "prompt_cache_key", "safety_identifier", "user",
+        "id", "after", "before", "container", "conversation", "created_by", "encrypted_content", "fine_tuned_model",
+        "fine_tuned_model_checkpoint", "fingerprint", "owned_by", "prompt_cache_key", "result_files", "safety_identifier",
+        "training_file", "user", "validation_file",
     }
 )  # fmt: skip
 """Names of fields that hold IDs, tokens of one name space or replay blobs, beside `*_id` and `*_ids`."""
 
 EXEMPT: Mapping[str, str] = {
     "LocalShellCallAction.user": "the user of the client's own machine as whom a command runs",
+    "FileUpdateParams.vector_store_id": "it stands in the path",
+    "FineTuningJob.organization_id": "the organization is the operator's, so it is made inert",
     "Completion.id": "it names nothing that can be asked for, so it is made inert like all that no table knows",
     "ModerationCreateResponse.id": "likewise",
     "*.created_by": "whoever it names is the service's to tell and the gateway's to make inert, by its shape",
@@ -67,12 +70,16 @@ TABLES: Mapping[str, Typed] = {
     "tool of a chat": chat.TOOL,
     "part to classify": moderations.PART,
     "event of an image": images.EVENT,
+    "grader": fine_tuning.GRADER,
+    "event of sound": audio.EVENT,
 }
 
 NOT_IN_THE_PACKAGE = frozenset(
     {
         "input_audio",
         "output_audio",
+        "speech.audio.delta",
+        "speech.audio.done",
         "response.cancelled",
         "response.apply_patch_call_operation_diff.delta",
         "response.apply_patch_call_operation_diff.done",
@@ -254,7 +261,7 @@ class Comparison:
                     continue
                 self.places.add(place)
                 said = _text(_element_spec(spec) if element is not None else spec)
-                if not isinstance(said, Id | Hashed | Blob | Plain):
+                if not isinstance(said, Id | Hashed | Blob | Plain | Secret):
                     key = f"*.{name}" if f"*.{name}" in EXEMPT else f"{model.__name__}.{name}"
                     self.used.add(key)
                     if key not in EXEMPT:

@@ -75,7 +75,7 @@ def test_arguments_win_over_the_environment_and_the_environment_over_the_file() 
 
 def test_every_mistake_is_told_at_once_with_its_place_and_its_mend() -> None:
     text = (
-        "productoin = true\n[server]\nport = 70000\n[audit]\nbegin_timeout_s = nan\n"
+        "productoin = true\n[server]\nport = 70000\n[redis]\nanswer_timeout_s = nan\n"
         '[[issuer]]\nissuer = "http://x"\ntenant = "acme"\n'
     )
     found = mistakes({"COATCHECK_ROOT_KEY": "short", "COATCHECK_LOG_LEVEL": "loud"}, text)
@@ -84,12 +84,23 @@ def test_every_mistake_is_told_at_once_with_its_place_and_its_mend() -> None:
         "COATCHECK_ROOT_KEY": "must be 32 bytes in base64; make one with: openssl rand -base64 32",
         "settings.toml, [server] port": "must be at most 65535",
         "COATCHECK_LOG_LEVEL": "must be one of debug, info, warning, error",
-        "settings.toml, [audit] begin_timeout_s": "must be above 0",
+        "settings.toml, [redis] answer_timeout_s": "must be above 0",
         "settings.toml, [[issuer]] number 1, audience": "is missing",
         "settings.toml, [[issuer]] number 1, tenant": "must be a tenant's ID, 16 of a-z and 2-7, as 'tenant list' shows it",
-        "OPENAI_API_KEY or [openai] api_key_file": "is missing; without a key there is only the demo: "
-        "python -m gateway demo",
+        "OPENAI_API_KEY or [openai] api_key_file": "is missing; without one there are the demo "
+        "(python -m gateway demo), and the stand-in provider (python -m gateway stand-in), which takes any key",
     }
+
+
+@pytest.mark.parametrize("text", ["whsec_", "whsec_...", "whsec_c2hvcnQ=", "c2VydmljZS1zZXJ2aWNlLXNlcnZpY2U=", "plain"])
+def test_a_webhook_secret_that_would_make_a_short_key_or_none_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "second.whsec"
+    file.write_text(text)
+    file.chmod(0o600)
+    table = f'[[openai.upstream]]\nwebhook_secret_file = "{file}"\n'
+    found = mistakes({**ENV, "OPENAI_WEBHOOK_SECRET": text}, table)
+    assert found["OPENAI_WEBHOOK_SECRET"].startswith("must be whsec_")
+    assert found["settings.toml, [[openai.upstream]] number 1, webhook_secret_file"].startswith("must be whsec_")
 
 
 def test_a_missing_root_key_does_not_start_and_is_never_made_up() -> None:
@@ -156,6 +167,14 @@ def test_the_audit_root_key_must_be_another_key() -> None:
     assert load({}, {**ENV, "COATCHECK_AUDIT_ROOT_KEY": OTHER_ROOT}).audit_root_key == bytes(range(40, 72))
 
 
+def test_a_previous_root_key_is_another_key() -> None:
+    rotating = {**ENV, "COATCHECK_PREVIOUS_ROOT_KEY": OTHER_ROOT}
+    assert load({}, rotating).previous_root_key == bytes(range(40, 72))
+    assert "COATCHECK_PREVIOUS_ROOT_KEY" in mistakes({**ENV, "COATCHECK_PREVIOUS_ROOT_KEY": ROOT})
+    audit = {**ENV, "COATCHECK_AUDIT_ROOT_KEY": OTHER_ROOT, "COATCHECK_PREVIOUS_AUDIT_ROOT_KEY": OTHER_ROOT}
+    assert "COATCHECK_PREVIOUS_AUDIT_ROOT_KEY" in mistakes(audit)
+
+
 def test_a_misspelt_variable_is_a_mistake_and_a_kubernetes_service_link_is_not() -> None:
     assert mistakes({**ENV, "COATCHECK_PRODUCTON": "1"}) == {
         "COATCHECK_PRODUCTON": "is no setting; perhaps COATCHECK_PRODUCTION?"
@@ -209,8 +228,9 @@ def test_what_the_store_takes_has_the_same_defaults_as_the_store() -> None:
 
 
 def test_the_audit_log_and_its_settings_have_the_same_defaults() -> None:
-    audit = load({}, ENV).audit
-    assert AuditSettings() == AuditSettings(audit.begin_timeout_s, sweep_every_s=audit.sweep_interval_s)
+    settings = load({}, ENV)
+    limit_s, sweep_s = settings.redis.answer_timeout_s, settings.audit.sweep_interval_s
+    assert AuditSettings() == AuditSettings(limit_s, sweep_every_s=sweep_s)
 
 
 def test_redis_settings_that_contradict_each_other_are_refused() -> None:
@@ -266,14 +286,14 @@ def test_a_proxy_network_that_holds_every_address_is_refused() -> None:
 def test_limits_must_be_positive_and_time_outs_in_order() -> None:
     text = (
         "[transport]\nexit_s = 30\nbody_bytes = 0\n[upstream]\nmax_idle = -1\nidle_timeout_s = inf\n"
-        "[audit]\nbegin_timeout_s = 5\n"
+        "[redis]\nanswer_timeout_s = 5\n"
     )
     assert mistakes(ENV, text).keys() == {
         "settings.toml, [transport] exit_s",
         "settings.toml, [transport] body_bytes",
         "settings.toml, [upstream] max_idle",
         "settings.toml, [upstream] idle_timeout_s",
-        "settings.toml, [audit] begin_timeout_s",
+        "settings.toml, [redis] answer_timeout_s",
     }
 
 
@@ -314,23 +334,122 @@ def test_the_shipped_file_is_the_list_of_settings() -> None:
 
 def test_the_shipped_file_as_it_is_and_with_every_key_set_gives_the_defaults() -> None:
     text = SHIPPED.read_text()
-    everything = re.sub(r"(?m)^#(?=[a-z_]+ = )", "", text.partition("# Identity providers")[0])
+    everything = re.sub(r"(?m)^#(?=[a-z_]+ = )", "", text.partition("# Further keys")[0])
     assert load({}, ENV, config(text)) == load({}, ENV) == load({}, ENV, config(everything))
     set_there = {(f"{section}." if section else "") + name for section, table in _tables(everything) for name in table}
     assert set_there == {row.dotted + ("_file" if row.secret else "") for row in KEYS}
 
 
 def test_the_shipped_examples_of_an_issuer_can_be_used() -> None:
+    key_file(0o600, "s3cret").rename("client.secret")
     text = SHIPPED.read_text()
-    lines = re.findall(r"(?m)^#(\[\[issuer\]\]|[a-z_]+ = .*)$", text[text.index("# Identity providers") :])
+    lines = re.findall(r"(?m)^#(\[\[[a-z.]+\]\]|[a-z_]+ = .*)$", text[text.index("# Identity providers") :])
     document = tomllib.loads("\n".join(lines))
     chosen = [line for line in lines if not line.startswith(("tenants", "tenant_claim"))]
-    assert load({}, ENV, config("\n".join(chosen))).issuers[0].audience == document["issuer"][0]["audience"]
+    settings = load({}, ENV, config("\n".join(chosen)))
+    assert settings.issuers[0].audience == document["issuer"][0]["audience"]
+    party = settings.console_issuers[0]
+    assert (party.client_id, party.client_secret) == (document["console"]["issuer"][0]["client_id"], "s3cret")
+    assert "s3cret" not in repr(settings)
+
+
+UPSTREAM = """
+[openai]
+weight = 0
+[[openai.upstream]]
+name = "second"
+base_url = "https://second.example.com/openai/v1"
+api_key_file = "second.key"
+scope = "shared"
+weight = 3
+api_key_header = true
+"""
+
+
+def test_further_upstreams_are_read_from_the_file_and_their_keys_from_files_of_their_own() -> None:
+    key_file(0o600, "sk-second").rename("second.key")
+    settings = load({}, ENV, config(UPSTREAM))
+    (second,) = settings.upstreams
+    assert (second.name, second.scope, second.weight) == ("second", "shared", 3)
+    assert (second.origin.host, second.origin.prefix) == ("second.example.com", b"/openai/v1")
+    assert (second.credential.api_key, second.credential.api_key_header) == ("sk-second", True)
+    assert "sk-second" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ('name = "second"', 'name = "openai"', "settings.toml, [[openai.upstream]] number 1, name"),
+        ('name = "second"', 'name = "Second!"', "settings.toml, [[openai.upstream]] number 1, name"),
+        ("https://second", "http://second", "settings.toml, [[openai.upstream]] number 1, base_url"),
+        ("second.key", "no.key", "settings.toml, [[openai.upstream]] number 1, api_key_file"),
+        ("weight = 3", "weight = -1", "settings.toml, [[openai.upstream]] number 1, weight"),
+        ("weight = 3", "wait = 3", "settings.toml, [[openai.upstream]] number 1, wait"),
+        ("weight = 3", "weight = 0", "settings.toml, [openai] weight"),
+        ('scope = "shared"', 'organization = "a b"', "settings.toml, [[openai.upstream]] number 1, organization"),
+    ],
+)
+def test_a_wrong_upstream_is_told_by_its_number_and_key(old: str, new: str, place: str) -> None:
+    key_file(0o600, "sk-second").rename("second.key")
+    with pytest.raises(SettingsError) as caught:
+        load({}, ENV, config(UPSTREAM.replace(old, new)))
+    assert place in [mistake.place for mistake in caught.value.mistakes]
+
+
+CONSOLE = """
+[console]
+enabled = true
+[[console.issuer]]
+issuer = "https://id.example.com"
+client_id = "console"
+tenant = "abcdefgh234567ab"
+"""
+
+
+def test_the_console_needs_no_root_key_where_it_has_the_audit_root_key() -> None:
+    env = {"COATCHECK_AUDIT_ROOT_KEY": OTHER_ROOT}
+    settings = load({}, env, config(CONSOLE), reviews=True)
+    assert (settings.root_key, settings.console.idle_s, settings.console.absolute_s) == (b"", 1_800, 28_800)
+    for wrong, place in (({}, "COATCHECK_AUDIT_ROOT_KEY or audit_root_key_file"), (env, "console")):
+        with pytest.raises(SettingsError) as caught:
+            load({}, wrong, config(CONSOLE if not wrong else "[console]"), reviews=True)
+        assert [mistake.place for mistake in caught.value.mistakes] == [place]
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (("[console]", "[console]\nhost = '0.0.0.0'"), "COATCHECK_CONSOLE_URL or [console] url"),
+        (("[console]", "[console]\nurl = 'http://audit.example.com'"), "settings.toml, [console] url"),
+        (("[console]", "[console]\nurl = 'https://audit.example.com/'"), "settings.toml, [console] url"),
+        (("[console]", "[console]\nurl = 'https://audit.example.com:443'"), "settings.toml, [console] url"),
+        (("[console]", "[console]\nurl = 'https://Audit.example.com'"), "settings.toml, [console] url"),
+        (("[console]", "[console]\nidle_s = 1801"), "settings.toml, [console] idle_s"),
+        (("tenant = ", "#"), "settings.toml, [[console.issuer]] number 1, tenant"),
+        (("client_id", "audience"), "settings.toml, [[console.issuer]] number 1, client_id"),
+        (("tenant = ", "scopes = ['email']\ntenant = "), "settings.toml, [[console.issuer]] number 1, scopes"),
+        (("tenant = ", "admin_roles = ['auditor']\ntenant = "), "settings.toml, [[console.issuer]] number 1, admin_roles"),
+        (("tenant = ", "client_secret_file = 'x'\ntenant = "), "settings.toml, [[console.issuer]] number 1, client_secret_file"),
+    ],
+)  # fmt: skip
+def test_a_console_that_auditors_could_not_use_safely_is_refused(change: tuple[str, str], place: str) -> None:
+    assert place in mistakes(text=CONSOLE.replace(*change, 1))
+
+
+def test_in_production_the_console_is_reached_by_https() -> None:
+    text = "production = true\n[redis]\nurl='redis://127.0.0.1/0'\n"
+    assert "COATCHECK_CONSOLE_URL or [console] url" in mistakes(text=text + CONSOLE)
+    for url, right in (("https://audit.example.com", True), ("http://127.0.0.1:8090", False)):
+        given = text + CONSOLE.replace("[console]", f"[console]\nurl = '{url}'")
+        assert right or "settings.toml, [console] url" in mistakes(text=given)
+        assert not right or load({}, ENV, config(given)).console.url == url
 
 
 def test_every_field_of_every_section_is_a_documented_setting() -> None:
     documented = {(row.section, row.name) for row in KEYS}
-    composed = {("", name) for name in (*SECTIONS, "issuers", "origins")} | {("redis", "target")}
+    composed = {("", name) for name in (*SECTIONS, "console_issuers", "issuers", "origins", "upstreams")} | {
+        ("redis", "target")
+    }
     assert {(section, one.name) for section, cls in SECTIONS.items() for one in fields(cls)} - composed == documented
     for row in KEYS:
         assert row.place in describe()

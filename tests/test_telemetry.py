@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from prometheus_client import generate_latest
 
 import gateway
 from gateway.telemetry import FORBIDDEN, REQUEST_ID, JsonFormatter, Metrics, configure_logging, metrics_app
@@ -174,3 +175,13 @@ def test_no_metric_has_a_label_for_what_a_client_chooses() -> None:
     metrics.request("responses.create", "POST", 200)
     labels = {label for family in metrics.registry.collect() for sample in family.samples for label in sample.labels}
     assert labels <= {"route", "method", "status", "outcome", "reason", "form", "le"}
+
+
+def test_a_watched_number_is_asked_for_at_each_reading() -> None:
+    metrics, numbers = Metrics(), {"file": 1, "s3": 2}
+    metrics.watch("coatcheck_waiting", "What waits.", lambda: numbers, label="anchor")
+    metrics.watch("coatcheck_one", "One number.", lambda: {"": 7})
+    numbers["s3"] = 5
+    shown = generate_latest(metrics.registry).decode()
+    assert 'coatcheck_waiting{anchor="s3"} 5.0' in shown
+    assert "coatcheck_one 7.0" in shown

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+import orjson
+
 from gateway.admin.administration import AdminEvent, Administration
 from gateway.audit.event import Event, decode
+from gateway.audit.persons import NETWORK, SUBJECT, unsealed
+from gateway.ids.keys import AuditKeys, Versions
 from gateway.names import TenantId
 from gateway.stores.contract import StoredEvent
 
@@ -18,13 +23,14 @@ _POLL_S: Final = 0.5
 
 
 async def tail(
-    admin: Administration, tenant: TenantId, *, follow: bool = False, newest: int = NEWEST
+    admin: Administration, tenant: TenantId, *, follow: bool = False, newest: int = NEWEST, opens: bool = False
 ) -> AsyncIterator[StoredEvent]:
-    """The `newest` events, oldest first, and with `follow` each further one as it is appended. Reading is an event too.
+    """The `newest` events, oldest first, and with `follow` each further one as it is appended. Reading is an event too, which
+    says whether personal fields are opened (`opens`).
 
     Raises AdminRefused where that can't be recorded, and what the store raises.
     """
-    async with admin.recorded(tenant, AdminEvent.AUDIT_READ):
+    async with admin.recorded(tenant, AdminEvent.AUDIT_READ, changes={"opened": True} if opens else None):
         state = await admin.store.tenant_state(tenant)
     after = max(0, (state.last_seq if state else 0) - newest)
     while True:
@@ -38,22 +44,44 @@ async def tail(
             await asyncio.sleep(_POLL_S)
 
 
-def as_line(stored: StoredEvent) -> str:
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The personal fields of one event, as far as they open."""
+
+    subject: str | None = None
+    network: str | None = None
+
+
+def opened(keys: Versions[AuditKeys], tenant: TenantId, stored: StoredEvent) -> Opened:
+    """What the event has sealed for the tenant's auditors."""
+    try:
+        event = decode(stored.body)
+    except ValueError:
+        return Opened()
+    network = event.request.network if event.request else ""
+    return Opened(
+        unsealed(keys, tenant, SUBJECT, event.actor.sealed) if event.actor.sealed else None,
+        unsealed(keys, tenant, NETWORK, network) if network else None,
+    )
+
+
+def as_line(stored: StoredEvent, personal: Opened | None = None) -> str:
     """One event for a terminal. What others wrote into it (a model's name, say) cannot steer the terminal: every
     character that is not printable is shown as its escape."""
     try:
         event = decode(stored.body)
     except ValueError:
         return f"{stored.seq:>6}  (not an audit event)"
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in f"{stored.seq:>6}  {_columns(event)}")
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in f"{stored.seq:>6}  {_columns(event, personal)}")
 
 
-def as_json(stored: StoredEvent) -> str:
-    """One event as a line of JSON: its number in the log, and its stored bytes as they are."""
-    return f'{{"seq":{stored.seq},"event":{stored.body.decode("utf-8", "replace")}}}'
+def as_json(stored: StoredEvent, personal: Opened | None = None) -> str:
+    """One event as a line of JSON: its number in the log, its stored bytes as they are, and what was opened."""
+    beside = f',"opened":{orjson.dumps(personal).decode()}' if personal is not None else ""
+    return f'{{"seq":{stored.seq},"event":{stored.body.decode("utf-8", "replace")}{beside}}}'
 
 
-def _columns(event: Event) -> str:
+def _columns(event: Event, personal: Opened | None) -> str:
     when = datetime.fromtimestamp(event.ts_us / 1e6, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     outcome = event.outcome
     parts = [
@@ -62,6 +90,8 @@ def _columns(event: Event) -> str:
         f"{event.phase.value if outcome is None else outcome.result.value:<8}",
         f"{event.actor.kind}:{event.actor.pseudonym or '-'}",
     ]
+    if personal is not None:
+        parts += [part for part in (personal.subject, personal.network) if part]
     if outcome is not None:
         parts += [part for part in (outcome.reason, str(outcome.status or ""), outcome.policy) if part]
     if event.request is not None:

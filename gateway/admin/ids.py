@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.admin.administration import AdminEvent, Administration, AdminRefused
+from gateway.admin.administration import AdminEvent, AdminInvalid, Administration, AdminMissing, AdminRefused
 from gateway.authn.claims import is_name
 from gateway.ids.kinds import KINDS, kind_of_prefix
 from gateway.ids.shape import is_raw_shape
@@ -20,7 +20,7 @@ from gateway.mapping import Mapper, Opened
 from gateway.names import Kind, OpaqueId, Owner, RawId, TenantId, Visibility
 from gateway.stores.contract import Found, Lookup, Mode
 
-_PREFIX: Final = re.compile(r"(?:[a-z][a-z0-9]*_)+|[a-z]+-")
+_PREFIX: Final = re.compile(r"(?:[a-z][a-z0-9]*_)+|[a-z]+[-:]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ async def adopt(admin: Administration, tenant: TenantId, raw: str, owner: Owner,
     _check_owner(owner)
     mapper = await _mapper(admin, tenant, upstream)
     if mapper.verify(raw) is not None:
-        raise AdminRefused("this is an opaque ID of this deployment, not an ID of the service")
+        raise AdminInvalid("this is an opaque ID of this deployment, not an ID of the service")
     root = mapper.root(kind, raw, owner=owner, visibility=Visibility.PRIVATE, parent=b"", now=int(time.time()))
     write = mapper.write_root(root, Mode.CREATE)
     claim, opaque = mapper.claim(write, raw), mapper.to_opaque(kind, raw)
@@ -78,7 +78,7 @@ async def adopt_lines(
         try:
             its_owner = Owner.parse(named.strip()) if named.strip() else owner
             if its_owner is None:
-                raise AdminRefused("no owner: write RAW ISSUER#SUBJECT, or give --owner")
+                raise AdminInvalid("no owner: write RAW ISSUER#SUBJECT, or give --owner")
             made = Line(number, await adopt(admin, tenant, raw, its_owner, upstream))
         except (AdminRefused, ValueError) as error:
             made = Line(number, None, str(error))
@@ -98,7 +98,7 @@ async def show(admin: Administration, tenant: TenantId, opaque: str, upstream: U
     mapper = await _mapper(admin, tenant, upstream)
     parsed = mapper.verify(opaque)
     if parsed is None:
-        raise AdminRefused("this is no opaque ID of this deployment")
+        raise AdminMissing("this is no opaque ID of this deployment")
     kind = kind_of_prefix(parsed.prefix) or Kind.ITEM
     lookup = mapper.lookup(kind, parsed)
     async with admin.recorded(
@@ -106,22 +106,22 @@ async def show(admin: Administration, tenant: TenantId, opaque: str, upstream: U
     ) as recording:
         opened = mapper.to_raw(lookup, recording.found[0])
         if opened is None:
-            raise AdminRefused("this tenant has no record of it: another tenant's, expired, or an ID that never opens")
+            raise AdminMissing("this tenant has no record of it: another tenant's, expired, or an ID that never opens")
     return Shown(opened.raw, opened)
 
 
 def _kind(raw: str) -> Kind:
     """The kind of a root's raw ID, by its prefix. Raises AdminRefused."""
     if not is_raw_shape(raw):
-        raise AdminRefused("this does not look like an ID of the service")
+        raise AdminInvalid("this does not look like an ID of the service")
     prefix = _PREFIX.match(raw)
     kind = kind_of_prefix(prefix[0]) if prefix else None
     if kind is None:
-        raise AdminRefused("this is no ID of an object that can be owned")
+        raise AdminInvalid("this is no ID of an object that can be owned")
     if KINDS[kind].roots:
-        raise AdminRefused(f"{kind.value} belongs to another object: adopt that one")
+        raise AdminInvalid(f"{kind.value} belongs to another object: adopt that one")
     if not KINDS[kind].served:
-        raise AdminRefused(f"{kind.value} is not served yet")
+        raise AdminInvalid(f"{kind.value} is not served")
     return kind
 
 
@@ -135,7 +135,7 @@ def _check_same(opened: Opened | None, owner: Owner) -> None:
 
 def _check_owner(owner: Owner) -> None:
     if not (is_name(owner.issuer) and is_name(owner.subject)):
-        raise AdminRefused("an owner is written ISSUER#SUBJECT, each 1 to 256 printable characters")
+        raise AdminInvalid("an owner is written ISSUER#SUBJECT, each 1 to 256 printable characters")
 
 
 async def _mapper(admin: Administration, tenant: TenantId, upstream: Upstream) -> Mapper:

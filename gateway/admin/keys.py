@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gateway.admin.administration import AdminEvent, Administration, AdminRefused
+from gateway.admin.administration import AdminEvent, AdminInvalid, Administration, AdminMissing, AdminRefused
 from gateway.audit.event import Change
 from gateway.authn.api_key_form import KeyId, read_key, write_key
 from gateway.authn.api_key_record import ApiKeyRecord, open_api_key, seal_api_key
@@ -41,6 +41,11 @@ class ListedKey:
     """UTC seconds, what a rotation shortened included; None: never."""
     revoked: bool
 
+    @property
+    def state(self) -> str:
+        expired = self.expires is not None and self.expires <= time.time()
+        return "revoked" if self.revoked else "expired" if expired else "live" if self.record else "unreadable"
+
 
 async def create_key(
     admin: Administration,
@@ -56,15 +61,15 @@ async def create_key(
     Raises AdminRefused for a subject, issuer or scope that can't be one; scopes are for services.
     """
     if not (is_name(owner.issuer) and is_name(owner.subject)) or "#" in owner.issuer:
-        raise AdminRefused("subject and issuer are 1 to 256 printable characters each, the issuer without #")
+        raise AdminInvalid("subject and issuer are 1 to 256 printable characters each, the issuer without #")
     try:
         check_scopes(scopes)
     except ValueError as error:
-        raise AdminRefused(str(error)) from error
+        raise AdminInvalid(str(error)) from error
     if scopes and not service:
-        raise AdminRefused("scopes are for the keys of services: add --service")
+        raise AdminInvalid("scopes are for the keys of services, not of persons")
     if lifetime_s is not None and lifetime_s <= 0:
-        raise AdminRefused("a key lives for at least a minute")
+        raise AdminInvalid("a key lives for at least a minute")
     now = int(time.time())
     kind = PrincipalKind.SERVICE if service else PrincipalKind.USER
     record = ApiKeyRecord(owner, kind, tuple(scopes), now, None if lifetime_s is None else now + lifetime_s)
@@ -93,7 +98,7 @@ async def rotate_key(admin: Administration, key: KeyId, *, grace_s: int) -> NewK
     stored, record = await _live(admin, key)
     now = int(time.time())
     if grace_s < 0:
-        raise AdminRefused("the grace time cannot be negative")
+        raise AdminInvalid("the grace time cannot be negative")
     record = replace(record, created=now)
     made, new = await _new(admin, key.tenant, record)
     ends = _earlier(stored.expires, now + grace_s)
@@ -105,19 +110,30 @@ async def rotate_key(admin: Administration, key: KeyId, *, grace_s: int) -> NewK
 
 
 async def revoke_key(admin: Administration, key: KeyId) -> None:
-    """From its return on the key is refused, on every replica. Revoking twice is fine. Raises AdminRefused if unknown."""
+    """From its return on the key is refused, on every replica. Revoking twice is fine. Raises AdminMissing if unknown."""
     stored = await admin.store.api_key(key.tenant, key.tag)
     if stored is None:
-        raise AdminRefused("no such key")
+        raise AdminMissing("no such key")
     async with admin.recorded(key.tenant, AdminEvent.KEY_REVOKE, changes={"key": key.tag}):
         await admin.store.put_api_key(key.tenant, key.tag, replace(stored, revoked=True))
+
+
+def find_key(tenant: TenantId, text: str) -> KeyId:
+    """The tenant's key of that ID. Raises AdminMissing for what is no ID, or another tenant's."""
+    try:
+        key = KeyId.parse(text)
+    except ValueError:
+        raise AdminMissing("no such key") from None
+    if key.tenant != tenant:
+        raise AdminMissing("no such key")
+    return key
 
 
 def parse_lifetime(text: str) -> int:
     """Seconds of `90d`, `12h` or `30m`. Raises AdminRefused."""
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise AdminRefused(f"{text!r} is no length of time: write 90d, 12h or 30m")
+        raise AdminInvalid(f"{text!r} is no length of time: write 90d, 12h or 30m")
     return int(match[1]) * _UNITS_S[match[2]]
 
 
@@ -128,7 +144,7 @@ async def _new(admin: Administration, tenant: TenantId, record: ApiKeyRecord) ->
     text = write_key(pepper, tenant, os.urandom(64))
     key = read_key(pepper, text.encode())
     if key is None:
-        raise AdminRefused(f"{tenant!r} is no tenant ID")
+        raise AdminInvalid(f"{tenant!r} is no tenant ID")
     data = seal_api_key(storage, key, record, os.urandom(NONCE_BYTES))
     return NewKey(key, text), ApiKey(data, record.expires, revoked=False)
 
@@ -149,7 +165,7 @@ async def _live(admin: Administration, key: KeyId) -> tuple[ApiKey, ApiKeyRecord
     stored = await admin.store.api_key(key.tenant, key.tag)
     record = open_api_key((await admin.unlock(key.tenant)).keys.storage, key, stored.data) if stored else None
     if stored is None or record is None:
-        raise AdminRefused("no such key")
+        raise AdminMissing("no such key")
     ends = _earlier(stored.expires, record.expires)
     if stored.revoked or (ends is not None and ends <= time.time()):
         raise AdminRefused("the key is revoked or expired: create a new one")

@@ -11,7 +11,7 @@ from gateway.names import Kind
 from gateway.surfaces.denied import FAMILIES, OPERATIONS
 from gateway.surfaces.route import Route
 from gateway.surfaces.spec import Each, Either, Id, Obj, Spec, Typed
-from gateway.surfaces.table import PREFIX, ROUTES
+from gateway.surfaces.table import EVERY, PREFIX
 
 _WIDTH: Final = 110
 _INDENT: Final = 19
@@ -19,7 +19,7 @@ _INDENT: Final = 19
 
 def describe_routes() -> Iterator[str]:
     """Lines: each route with what it does and the kinds of IDs in and out, then the refused operations by reason."""
-    for route in ROUTES:
+    for route in EVERY:
         yield f"{route.method:<8}{PREFIX}{route.path}"
         yield from _row("does", route.does + (" (also as a stream)" if route.streams else ""))
         yield from _row("IDs in", _kinds(_inbound(route)) or "none")
@@ -27,7 +27,7 @@ def describe_routes() -> Iterator[str]:
         yield ""
     unserved = ", ".join(kind.value for kind, row in KINDS.items() if not row.served)
     yield from wrap(
-        f"No surface of their own yet: {unserved}. Their IDs are opaque too, and open only inside output items that their "
+        f"No surface of their own: {unserved}. Their IDs are opaque too, and open only inside output items that their "
         "owner sends again.",
         _WIDTH,
     )

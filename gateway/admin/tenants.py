@@ -1,20 +1,20 @@
-"""Tenants: create, list, suspend, and find by ID or name."""
+"""Tenants: create, list, suspend, resume, give new keys, and find by ID or name."""
 
 from __future__ import annotations
 
 import base64
 import os
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
 
-from gateway.admin.administration import AdminEvent, Administration, AdminRefused
+from gateway.admin.administration import AdminEvent, AdminInvalid, Administration, AdminMissing, AdminRefused
 from gateway.authn.claims import is_name
 from gateway.ids.encoding import lp
-from gateway.ids.keys import NONCE_BYTES, DeploymentKeys, derive
+from gateway.ids.keys import NONCE_BYTES, DeploymentKeys, Purpose, derive
 from gateway.names import Tenant, TenantId
 from gateway.stores.contract import TenantStatus
 
@@ -30,7 +30,7 @@ async def create_tenant(admin: Administration, name: str) -> TenantId:
     keys of nobody behind.
     """
     if not is_name(name) or _TENANT_ID.fullmatch(name):
-        raise AdminRefused("a tenant's name is 1 to 256 printable characters, and does not look like a tenant ID")
+        raise AdminInvalid("a tenant's name is 1 to 256 printable characters, and does not look like a tenant ID")
     async for tenant in list_tenants(admin):
         if tenant.name == name:
             raise AdminRefused(f"there is a tenant named {name!r}: {tenant.id}")
@@ -55,30 +55,59 @@ async def list_tenants(admin: Administration) -> AsyncIterator[Tenant]:
     async for tenant, record in admin.store.tenants():
         state = await admin.store.tenant_state(tenant)
         active = state is not None and state.status is TenantStatus.ACTIVE
-        yield Tenant(tenant, _open_name(keys, tenant, record) or "?", active)
+        erased = state is not None and state.status is TenantStatus.ERASED
+        yield Tenant(tenant, _open_name(keys, tenant, record) or "?", active, erased)
 
 
-async def suspend_tenant(admin: Administration, name_or_id: str) -> TenantId:
+async def suspend_tenant(admin: Administration, tenant: TenantId) -> None:
     """From its return on every call of the tenant is refused, on every replica. Raises AdminRefused."""
-    tenant = await find_tenant(admin, name_or_id)
-    async with admin.recorded(tenant, AdminEvent.TENANT_SUSPEND):
-        if not await admin.store.set_tenant_status(tenant, TenantStatus.SUSPENDED):
+    await _set_status(admin, tenant, AdminEvent.TENANT_SUSPEND, TenantStatus.SUSPENDED)
+
+
+async def resume_tenant(admin: Administration, tenant: TenantId) -> None:
+    """From its return on the tenant's calls are let through again. Raises AdminRefused."""
+    await _set_status(admin, tenant, AdminEvent.TENANT_RESUME, TenantStatus.ACTIVE)
+
+
+async def _set_status(admin: Administration, tenant: TenantId, what: AdminEvent, status: TenantStatus) -> None:
+    async with admin.recorded(tenant, what):
+        if not await admin.store.set_tenant_status(tenant, status):
             raise AdminRefused("the tenant is erased, which is final")
-    return tenant
+
+
+async def rotate_tenant(
+    admin: Administration, tenant: TenantId, purposes: Sequence[Purpose], *, accept_loss: bool = False
+) -> list[tuple[Purpose, int]]:
+    """A new version of the tenant's key for each purpose, and its number. What older ones sealed still opens; but with a new
+    identity key every ID that the tenant holds is dead, which takes `accept_loss`. Raises AdminRefused."""
+    if Purpose.IDENTITY in purposes and not accept_loss:
+        raise AdminInvalid(
+            "every ID that the tenant holds would stop opening: accept the loss (accept_loss, --accept-loss)"
+        )
+    rotated: list[tuple[Purpose, int]] = []
+    async with admin.recorded(tenant, AdminEvent.TENANT_ROTATE) as recording:
+        for purpose in purposes:
+            try:
+                version = await admin.keyring.rotate(tenant, purpose)
+            except ValueError as error:
+                raise AdminRefused(str(error)) from None
+            rotated.append((purpose, version))
+            recording.changes[purpose.value] = version
+    return rotated
 
 
 async def find_tenant(admin: Administration, name_or_id: str) -> TenantId:
-    """The tenant that an operator means. Raises AdminRefused where none or several have that name."""
+    """The tenant that an operator means. Raises AdminMissing where none, AdminRefused where several have that name."""
     if _TENANT_ID.fullmatch(name_or_id):
         tenant = TenantId(name_or_id)
         if await admin.store.tenant_record(tenant) is None:
-            raise AdminRefused(f"no tenant {name_or_id}")
+            raise AdminMissing(f"no tenant {name_or_id}; `tenant list` shows them all")
         return tenant
     found = [tenant.id async for tenant in list_tenants(admin) if tenant.name == name_or_id]
-    if len(found) != 1:
-        raise AdminRefused(
-            f"no tenant named {name_or_id!r}" if not found else f"several tenants have this name: {', '.join(found)}"
-        )
+    if not found:
+        raise AdminMissing(f"no tenant named {name_or_id!r}; `tenant list` shows them all")
+    if len(found) > 1:
+        raise AdminRefused(f"several tenants have this name, so give the ID: {', '.join(found)}")
     return found[0]
 
 

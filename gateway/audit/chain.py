@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.audit.event import SYSTEM, Event, EventType, Phase, encode
+from gateway.audit.genuine import EventKey
 from gateway.names import TenantId
 from gateway.stores.contract import Entry
 
@@ -25,11 +26,16 @@ class Writer:
     last_wseq: int = 0
     last_hash: str = NO_EVENT
 
-    def next(self, event: Event) -> tuple[Writer, Entry]:
-        """The writer after `event`, and the entry to store."""
+    def next(self, event: Event, key: EventKey | None = None, ended: Ended | None = None) -> tuple[Writer, Entry]:
+        """The writer after `event`, and the entry to store, which takes the place of `ended`'s next one."""
         wseq = self.last_wseq + 1
         body = encode(event, self.id, wseq, self.last_hash)
-        return Writer(self.id, wseq, hashlib.sha256(body).hexdigest()), Entry(self.id, wseq, body)
+        mac = key.mac(body) if key is not None else b""
+        ends, ends_after = (ended.id, ended.confirmed) if ended is not None else ("", 0)
+        return (
+            Writer(self.id, wseq, hashlib.sha256(body).hexdigest()),
+            Entry(self.id, wseq, body, ends, ends_after, mac),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,9 @@ class Ended:
     confirmed: int
 
 
-def succeed(ended: Ended, new_id: str, tenant: TenantId, ts_us: int) -> tuple[Writer, Entry]:
+def succeed(
+    ended: Ended, new_id: str, tenant: TenantId, ts_us: int, key: EventKey | None = None
+) -> tuple[Writer, Entry]:
     """A successor and its first entry, `writer.opened`, which names the predecessor and its last confirmed `wseq`."""
     event = Event(
         tenant=tenant,
@@ -50,5 +58,4 @@ def succeed(ended: Ended, new_id: str, tenant: TenantId, ts_us: int) -> tuple[Wr
         actor=SYSTEM,
         changes={"predecessor": ended.id, "confirmed": ended.confirmed},
     )
-    writer, entry = Writer(new_id).next(event)
-    return writer, Entry(entry.writer, entry.wseq, entry.body, ended.id, ended.confirmed)
+    return Writer(new_id).next(event, key, ended)

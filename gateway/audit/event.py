@@ -25,9 +25,29 @@ SHOWN_TARGETS: Final = 32
 class EventType(StrEnum):
     """Types of the log's own events. A route's events have the route's action as their type, e.g. `responses.create`."""
 
+    CONSOLE_EXPORT = "console.export"
+    """A reviewer took something away: the found events, a proof, a checkpoint, the public key. `changes`: `what`."""
+    CONSOLE_REFUSED = "console.refused"
+    CONSOLE_REVOKE = "console.revoke"
+    """An admin ended sessions of the console."""
+    CONSOLE_SIGN_IN = "console.sign_in"
+    CONSOLE_SIGN_OUT = "console.sign_out"
+    CONSOLE_VIEW = "console.view"
+    """A reviewer read a page. `changes`: `page`, and `query` with digests in the place of IDs."""
     INTENT_UNREADABLE = "intent.unreadable"
     """An overdue intent that is no event: somebody has written to the log's place."""
+    LOG_ARCHIVED = "log.archived"
+    """The events from `changes.first` to `changes.last` are in the archive, and leave the log."""
+    LOG_RESEALED = "log.resealed"
+    """Events were lost, and an operator has accepted it. `changes`: `epoch` (of the log's origin from here on), `lost_first`
+    (this event's own number, for the log goes on there) and `lost_last` (the highest number that is known to be lost, by an
+    anchored checkpoint or otherwise; `lost_first` - 1: none is known)."""
     REFUSALS_SUMMED = "refusals.summed"
+    WEBHOOK_DELIVER = "webhook.deliver"
+    """A webhook of the service was handed on to a receiver of the tenant's, or given up. `changes`: `webhook`, `message`, `event`
+    (its type) and `attempts`."""
+    WEBHOOK_RECEIVE = "webhook.receive"
+    """The service told of an object. `changes`: `event` (its type) and `webhooks` (how many it was put down for)."""
     WRITER_OPENED = "writer.opened"
 
 

@@ -1,8 +1,9 @@
 """The audit log: nothing is done before its intent is in the log, and what was done is in the log before it is told.
 
-`begin` and `finish` chain their events and put them on the wire before they return; what they return is awaited for at most
-`limit_s`. A caller who gives up, or is cancelled, changes nothing of that: a call on its way is never taken back, and an intent
-that is confirmed after its caller was refused gets its outcome from here.
+`begin` and `finish` chain their events and put them on the wire before they return (a tenant's first ones wait until its audit
+key is open, under which each event gets its MAC); what they return is awaited for at most `limit_s`. A caller who gives up, or
+is cancelled, changes nothing of that: a call on its way is never taken back, and an intent that is confirmed after its caller
+was refused gets its outcome from here.
 
 Not in the log: requests that are refused before a tenant is known (they are summed in the operator's log), and what a flooding
 principal sends while it is turned away (one summed event a second).
@@ -16,38 +17,39 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Final, Generic, TypeVar
-
-import orjson
+from functools import partial
+from typing import Final, Generic, Protocol, TypeVar
 
 from gateway.audit.chain import Ended, Writer, succeed
 from gateway.audit.event import SYSTEM, Event, EventType, Outcome, Phase, Result, decode
 from gateway.audit.flood import SHOWN, Floods, Sum
+from gateway.audit.lanes import Keys, Lane, Lanes
+from gateway.audit.strangers import Strangers
 from gateway.errors import TABLE, Problem, Reason
 from gateway.names import TenantId
 from gateway.stores.contract import (
     Begin,
     Begun,
     Entry,
+    EventsLost,
     Finish,
     Finished,
     Lookup,
     NotDurable,
     Store,
     StoreError,
+    Stretch,
     Write,
     WriterRefused,
 )
 from gateway.stores.deadlines import Deadlines
-from gateway.tasks import Tasks
+from gateway.tasks import Tasks, let_go
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T", Begun, Finished)
 
 OVERDUE_AT_ONCE: Final = 100
-NETWORKS: Final = 4096
-"""Distinct networks are counted up to here, per reason and second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +66,14 @@ class AuditSettings:
     """A writer that was idle for so long is forgotten; the next event begins a new one."""
 
 
-class _Lane:
-    """One tenant's present writer in this process."""
+class Watch(Protocol):
+    """Who wants to know of each answer (the checkpointer). Neither waits."""
 
-    __slots__ = ("confirmed", "ended", "used", "writer")
+    def appended(self, tenant: TenantId) -> None:
+        """An event was confirmed."""
 
-    def __init__(self) -> None:
-        self.writer: Writer | None = None
-        self.confirmed = 0
-        self.ended: Ended | None = None
-        """The last writer with a confirmed entry, if it had to be ended."""
-        self.used = 0.0
+    def lost(self, tenant: TenantId) -> None:
+        """The store holds fewer events than it confirmed, and takes no more."""
 
 
 class _Underway(Generic[T]):
@@ -83,7 +82,7 @@ class _Underway(Generic[T]):
     __slots__ = ("answered", "entry", "event", "heard", "lane", "log", "refusal")
 
     def __init__(
-        self, log: AuditLog, lane: _Lane, entry: Entry, refusal: Callable[[], Problem], event: Event | None
+        self, log: AuditLog, lane: Lane, entry: Entry, refusal: Callable[[], Problem], event: Event | None
     ) -> None:
         self.log = log
         self.lane = lane
@@ -110,22 +109,28 @@ class _Underway(Generic[T]):
 
 class AuditLog:
     def __init__(
-        self, store: Store, settings: AuditSettings | None = None, *, clock: Callable[[], float] = time.time
+        self,
+        store: Store,
+        keys: Keys,
+        settings: AuditSettings | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """`clock` gives UTC seconds."""
+        self.watch: Watch | None = None
         self._store = store
         self._settings = settings or AuditSettings()
         self._clock = clock
-        self._lanes: dict[TenantId, _Lane] = {}
         self._floods = Floods()
         self._unsent: list[Sum] = []
-        self._strangers: dict[str, tuple[int, dict[str, None]]] = {}
+        self._strangers = Strangers()
         self._deadlines = Deadlines(self._settings.limit_s)
         self._underway = 0
         """Calls without an answer, whether or not somebody waits for them."""
         self._quiet: asyncio.Future[None] | None = None
         """Done once nothing is on its way; there while the log is being closed."""
         self._tasks = Tasks()
+        self._lanes = Lanes(keys, self._tasks, self._settings.limit_s)
 
     def start(self) -> None:
         """Begins the periodic work: sums, and the closing of overdue intents."""
@@ -150,13 +155,21 @@ class AuditLog:
         *,
         credential: str = "",
         lookups: tuple[Lookup, ...] = (),
+        stretch: Stretch | None = None,
         open_s: int = 0,
     ) -> asyncio.Future[Begun]:
-        """Appends an intent (`open_s`: seconds until it is closed as unknown) or a single event, and reads `lookups`.
+        """Appends an intent (`open_s`: seconds until it is closed as unknown) or a single event, and reads `lookups` and the
+        `stretch` of a list.
 
         The awaitable raises Problem: TOO_MANY_REFUSALS (nothing was sent) or AUDIT_UNAVAILABLE.
         """
         now = self._clock()
+        lane = self._lanes.get(tenant)
+        if lane is None:
+            send = partial(
+                self.begin, tenant, event, credential=credential, lookups=lookups, stretch=stretch, open_s=open_s
+            )
+            return self._lanes.after_opening(tenant, send, Begun(0, 0, False, False, None), _unavailable)
         if (
             event.actor.pseudonym
             and (wait := self._floods.turn_away(tenant, event.actor, event.targets, now)) is not None
@@ -165,10 +178,9 @@ class AuditLog:
         if not self._store.ready(tenant):
             return _failed(_unavailable())
         self._count_refusals(tenant, (event,), now)
-        lane = self._lane(tenant, now)
-        entry = self._chain(lane, event)
-        call = Begin(entry, credential, lookups, int(now) + open_s if open_s else 0)
-        return self._send_begin(tenant, lane, call, event if open_s else None)
+        entry = self._chain(lane, event, now)
+        call = Begin(entry, credential, lookups, int(now) + open_s if open_s else 0, stretch)
+        return self._send_begin(lane, call, event if open_s else None)
 
     def finish(
         self,
@@ -184,11 +196,14 @@ class AuditLog:
         The awaitable raises Problem(MAPPING_UNAVAILABLE): the writes may have been done, but nobody may rely on it.
         """
         now = self._clock()
+        lane = self._lanes.get(tenant)
+        if lane is None:
+            send = partial(self.finish, tenant, events, begun=begun, writes=writes, closes=closes)
+            return self._lanes.after_opening(tenant, send, Finished(0, False), _not_mapped)
         if not self._store.ready(tenant):
             return _failed(_not_mapped())
         self._count_refusals(tenant, events, now)
-        lane = self._lane(tenant, now)
-        entries = tuple([self._chain(lane, event) for event in events])
+        entries = tuple([self._chain(lane, event, now) for event in events])
         generation, seq = (begun.generation, begun.seq) if begun else (0, 0)
         call = Finish(entries, writes, generation, seq if closes else 0)
         underway: _Underway[Finished] = _Underway(self, lane, entries[-1], _not_mapped, events[-1] if writes else None)
@@ -201,20 +216,14 @@ class AuditLog:
         """Appends a single event. Raises as `begin` does."""
         return self.begin(tenant, event)
 
-    def refuse_stranger(self, reason: Reason, network: str) -> None:
-        """Counts a refusal that belongs to no tenant, for the operator's log. No I/O."""
-        count, networks = self._strangers.get(reason, (0, {}))
-        if len(networks) < NETWORKS:
-            networks[network] = None
-        self._strangers[reason] = (count + 1, networks)
+    def count_stranger(self, reason: str, network: str) -> None:
+        """Counts what belongs to no tenant, a refusal as a rule, for the operator's log. No I/O."""
+        self._strangers.count(reason, network)
 
     # Chains
 
-    def _lane(self, tenant: TenantId, now: float) -> _Lane:
-        """The tenant's lane, with a writer that may take entries."""
-        lane = self._lanes.get(tenant)
-        if lane is None:
-            lane = self._lanes[tenant] = _Lane()
+    def _chain(self, lane: Lane, event: Event, now: float) -> Entry:
+        """The event as the next entry of the lane's writer, which is made where there is none."""
         lane.used = now
         if lane.writer is None:
             lane.confirmed = 0
@@ -222,20 +231,16 @@ class AuditLog:
             if lane.ended is None:
                 lane.writer = Writer(new_id)
             else:
-                lane.writer, entry = succeed(lane.ended, new_id, tenant, int(now * 1e6))
-                _let_go(self._send_begin(tenant, lane, Begin(entry), None))
-        return lane
-
-    def _chain(self, lane: _Lane, event: Event) -> Entry:
-        assert lane.writer is not None  # noqa: S101 - `_lane` has seen to it
-        lane.writer, entry = lane.writer.next(event)
+                lane.writer, entry = succeed(lane.ended, new_id, lane.tenant, int(now * 1e6), lane.key)
+                let_go(self._send_begin(lane, Begin(entry), None))
+        lane.writer, entry = lane.writer.next(event, lane.key)
         return entry
 
-    def _send_begin(self, tenant: TenantId, lane: _Lane, call: Begin, event: Event | None) -> asyncio.Future[Begun]:
+    def _send_begin(self, lane: Lane, call: Begin, event: Event | None) -> asyncio.Future[Begun]:
         underway: _Underway[Begun] = _Underway(self, lane, call.entry, _unavailable, event)
         self._underway += 1
         self._deadlines.watch(underway.heard, _unavailable)
-        self._store.send_begin(tenant, call, underway)
+        self._store.send_begin(lane.tenant, call, underway)
         return underway.heard
 
     # Answers
@@ -248,6 +253,8 @@ class AuditLog:
                 lane.writer, lane.ended = None, None
             elif entry.wseq > lane.confirmed:
                 lane.confirmed = entry.wseq
+        if answer.seq and self.watch is not None:
+            self.watch.appended(lane.tenant)
         if not call.heard.done():
             call.heard.set_result(answer)
         else:
@@ -255,8 +262,12 @@ class AuditLog:
         self._less_underway()
 
     def on_failure(self, call: _Underway[T], error: Exception) -> None:
+        if isinstance(error, EventsLost) and self.watch is not None:
+            self.watch.lost(call.lane.tenant)
         if isinstance(error, NotDurable):
             self._late(call, error.seq)
+            if self.watch is not None:
+                self.watch.appended(call.lane.tenant)
         else:
             self._end_writer(call.lane, call.entry)
         if isinstance(error, WriterRefused):
@@ -268,7 +279,7 @@ class AuditLog:
             call.heard.set_exception(call.refusal())
         self._less_underway()
 
-    def _end_writer(self, lane: _Lane, entry: Entry) -> None:
+    def _end_writer(self, lane: Lane, entry: Entry) -> None:
         """An entry was not confirmed: nobody knows where its writer stands."""
         writer = lane.writer
         if writer is None or writer.id != entry.writer:
@@ -297,7 +308,7 @@ class AuditLog:
     def _close(self, event: Event, told: Reason, seq: int, intent: int) -> None:
         if seq:
             outcome = Outcome(Result.ERROR, told, TABLE[told].status)
-            _let_go(self.finish(event.tenant, (self._closing(event, outcome),), begun=_begun(intent)))
+            let_go(self.finish(event.tenant, (self._closing(event, outcome),), begun=_begun(intent)))
 
     def _closing(self, event: Event, outcome: Outcome) -> Event:
         now_us = int(self._clock() * 1e6)
@@ -322,20 +333,7 @@ class AuditLog:
                 await self.begin(flood.tenant, _summed(flood, int(now * 1e6)))
             except Problem:
                 self._unsent.append(flood)
-        for reason in sorted(self._strangers):
-            count, networks = self._strangers.pop(reason)
-            line = {
-                "ts": int(now * 1e6),
-                "reason": reason,
-                "count": count,
-                "networks": [*networks][:SHOWN],
-                "networks_count": len(networks),
-            }
-            try:
-                await self._store.append_operator_event(orjson.dumps(line, option=orjson.OPT_SORT_KEYS))
-            except StoreError:
-                seen = self._strangers.get(reason, (0, {}))
-                self._strangers[reason] = (count + seen[0], networks | seen[1])
+        await self._strangers.send(self._store, int(now * 1e6))
 
     # Intents without an outcome
 
@@ -356,10 +354,11 @@ class AuditLog:
 
     async def _sweep_served(self) -> None:
         now = self._clock()
-        for tenant, lane in list(self._lanes.items()):
-            await self._try_sweep(tenant)
+        for lane in self._lanes.opened():
+            await self._try_sweep(lane.tenant)
+            await self._lanes.renew_key(lane)
             if now - lane.used > self._settings.idle_writer_s:
-                self._lanes.pop(tenant, None)
+                self._lanes.forget(lane)
 
     async def _sweep_all(self) -> None:
         async for tenant, _ in self._store.tenants():
@@ -425,13 +424,3 @@ def _failed(problem: Problem) -> asyncio.Future[T]:
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     future.set_exception(problem)
     return future
-
-
-def _let_go(call: asyncio.Future[T]) -> None:
-    """Nobody waits for it; its failure has been dealt with where it arrived."""
-    call.add_done_callback(_seen)
-
-
-def _seen(future: asyncio.Future[T]) -> None:
-    if not future.cancelled():
-        future.exception()

@@ -21,21 +21,30 @@ _PROTOCOL_KEY: Final = b"openai-insecure-api-key."
 
 
 def bearer_token(headers: Headers) -> bytes:
-    """The token. Raises Problem: 400 for more than one credential, 401 for none or another scheme."""
+    """The token; a browser's WebSocket has no header for it, and names it among its sub-protocols. Raises Problem: 400 for
+    more than one credential, 401 for none or another scheme."""
     authorization: bytes | None = None
+    named: list[bytes] = []
     others = 0
     for name, value in headers:
         if name == b"authorization":
             if authorization is not None:
                 raise Problem(Reason.AMBIGUOUS_CREDENTIALS)
             authorization = value
-        elif name in _OTHER_CREDENTIALS or (name == b"sec-websocket-protocol" and _PROTOCOL_KEY in value.lower()):
+        elif name in _OTHER_CREDENTIALS:
             others += 1
+        elif name == b"sec-websocket-protocol":
+            offered = [protocol.strip() for protocol in value.split(b",")]
+            named += [one[len(_PROTOCOL_KEY) :] for one in offered if one.lower().startswith(_PROTOCOL_KEY)]
+    if len(named) + others > (authorization is None):
+        raise Problem(Reason.AMBIGUOUS_CREDENTIALS)
     if authorization is None:
-        raise refused(Why.NO_CREDENTIAL) if others < 2 else Problem(Reason.AMBIGUOUS_CREDENTIALS)
+        if not named:
+            raise refused(Why.NO_CREDENTIAL)
+        authorization = b"Bearer " + named[0]
     scheme, _, token = authorization.partition(b" ")
     token = token.strip(b" \t")
-    if others or b"," in token:
+    if b"," in token:
         raise Problem(Reason.AMBIGUOUS_CREDENTIALS)
     if scheme.lower() != b"bearer" or not token or b" " in token:
         raise refused(Why.NO_CREDENTIAL)

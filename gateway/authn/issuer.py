@@ -16,7 +16,8 @@ ALGORITHMS: Final = (
 shared secret would let whoever verifies also sign, and is how a public key becomes an HMAC key."""
 
 MAX_JWKS_TTL_S: Final = 600.0
-_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+"""Hosts of this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def acceptable_url(url: str, *, allow_loopback_http: bool) -> bool:
         or "#" in url
     ):
         return False
-    return parts.scheme == "https" or (parts.scheme == "http" and allow_loopback_http and host in _LOOPBACK)
+    return parts.scheme == "https" or (parts.scheme == "http" and allow_loopback_http and host in LOOPBACK)
 
 
 def mistakes(settings: IssuerSettings) -> Iterator[str]:

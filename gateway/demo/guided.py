@@ -22,8 +22,9 @@ from gateway.admin.ids import show
 from gateway.audit.event import Result, decode
 from gateway.demo.attempts import AT_ONCE, MODEL, NEVER_WERE, Attempt, Ids, attempt
 from gateway.demo.attempts import Result as Tried
+from gateway.demo.evidence import prove
 from gateway.demo.screen import Screen, open_screen
-from gateway.demo.stage import KEY_FILE, Stage, User, open_stage
+from gateway.demo.stage import ACCOUNTS, KEY_FILE, Stage, User, open_stage
 from gateway.demo.stand_in.raw_ids import Exposure
 from gateway.demo.wire import Exchange
 from gateway.ids.form import DeploymentForm
@@ -57,6 +58,7 @@ async def guide(*, stays: bool) -> int:
             _look_at_provider(screen, stage, hers)
             _look_at_wire(screen, stage, hers)
             await _look_at_log(screen, stage, hers)
+            await prove(screen, stage)
         except APIError as error:
             screen.promise("The service works for Alice as OpenAI's does", [f"{type(error).__name__}: {error}"])
         print()
@@ -78,6 +80,7 @@ def _open(screen: Screen, stage: Stage) -> None:
             ("provider", f"{stage.settings.openai.base_url}  ({provider})"),
             ("store", stage.store),
             ("gateway", stage.url),
+            ("console", stage.console),
         ]
     )
     screen.note(f"{'tenants':<8}  acme: Alice, Carol   bravo: Bob, Dave")
@@ -295,6 +298,10 @@ def _table(
 
 
 def _invite(screen: Screen, stage: Stage) -> None:
+    screen.act("The audit console")
+    screen.line(f"  {stage.console}")
+    screen.note(f"Sign in as one of these, with the password {stage.password}")
+    screen.rows([(name, f"{', '.join(one.roles)} of {one.organization}") for name, one in ACCOUNTS.items()])
     screen.act("Your own program")
     for line in (
         "from openai import OpenAI",

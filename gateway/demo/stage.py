@@ -7,6 +7,7 @@ import base64
 import contextlib
 import logging
 import os
+import secrets
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -21,7 +22,10 @@ from gateway.admin.administration import Administration
 from gateway.admin.ids import Upstream
 from gateway.admin.keys import LOCAL_ISSUER, create_key
 from gateway.admin.tenants import create_tenant, list_tenants
-from gateway.app import UPSTREAM, bound, open_gateway, project_of, redact
+from gateway.app import Shared, open_gateway, project_of, redact
+from gateway.authn.issuer import IssuerSettings
+from gateway.authn.relying_party import RelyingParty
+from gateway.demo.identity import CLIENT_ID, Account, Identity
 from gateway.demo.stand_in.provider import Options, Provider
 from gateway.demo.stand_in.scripts import parse
 from gateway.demo.stand_in.server import Running, running
@@ -29,18 +33,26 @@ from gateway.demo.wire import Exchange, RecordingTransport
 from gateway.ids.form import DeploymentForm
 from gateway.names import Owner, Principal, PrincipalKind, TenantId
 from gateway.pipeline.evidence import actor
+from gateway.reviewing import Parts, open_console, origin_of
 from gateway.settings import OpenAI, Redis, Settings, load
 from gateway.settings.readers import read_key, read_secret_file
 from gateway.stores.embedded import EmbeddedStore
 from gateway.telemetry import configure_logging
-from gateway.transport.server import Listen
+from gateway.transport.server import Listen, bound
 from gateway.transport.server import running as serving
+from gateway.upstreams.fleet import FIRST
 
 USERS: Final = (("Alice", "acme"), ("Carol", "acme"), ("Bob", "bravo"), ("Dave", "bravo"))
 SHARED_KEY: Final = "sk-stand-in-shared-key"
 PLANTS: Final = "unknown_events"
 KEY_LIFETIME_S: Final = 86_400
 KEY_FILE: Final = "demo.key"
+ACCOUNTS: Final = {
+    "ada": Account("ada", "acme", ("auditor",)),
+    "max": Account("max", "acme", ("admin",)),
+    "bea": Account("bea", "bravo", ("auditor",)),
+}
+"""Who may review; they exist in the demo only."""
 
 T = TypeVar("T")
 
@@ -76,6 +88,10 @@ class Stage:
     names: dict[str, str]
     """User by pseudonym."""
     clients_loop: asyncio.AbstractEventLoop
+    console: str
+    """`http://127.0.0.1:<port>`"""
+    password: str
+    """Of the console's accounts, made for this run."""
 
     async def aside(self, work: Coroutine[Any, Any, T]) -> T:
         """Does the users' work, which is all that calls their clients, in their loop."""
@@ -106,18 +122,20 @@ async def open_stage() -> AsyncIterator[Stage]:
         await stack.enter_async_context(serving(gateway.app, gateway.limits, gateway.drain, listen))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
 
-        admin = Administration(shared.store, shared.keyring, shared.log)
+        admin = Administration(shared.store, shared.keyring, shared.log, shared.checkpointer)
         clients_loop = stack.enter_context(_loop_in_thread())
         wire: list[Exchange] = []
         users = {name: await _user(admin, name, tenant, url, wire) for name, tenant in USERS}
         for user in users.values():
             stack.push_async_callback(_closed, user.client, clients_loop)
+        password = secrets.token_urlsafe(9)
+        console = await stack.enter_async_context(_console(settings, shared, users, password))
         in_memory = not isinstance(shared.store, EmbeddedStore)
         yield Stage(
             settings=settings,
             url=url,
             admin=admin,
-            upstream=Upstream(UPSTREAM, project_of(settings)),
+            upstream=Upstream(FIRST, project_of(settings)),
             form=(await shared.keyring.deployment()).form,
             users=users,
             provider=stand_in.provider if stand_in else None,
@@ -127,7 +145,35 @@ async def open_stage() -> AsyncIterator[Stage]:
             log_file=log_file,
             names={user.pseudonym: user.name for user in users.values()},
             clients_loop=clients_loop,
+            console=console,
+            password=password,
         )
+
+
+@contextlib.asynccontextmanager
+async def _console(settings: Settings, shared: Shared, users: dict[str, User], password: str) -> AsyncIterator[str]:
+    """The audit console, and the identity provider that its built-in accounts sign in at. Its address."""
+    with (
+        bound("127.0.0.1", settings.console.port, "COATCHECK_CONSOLE_PORT") as listener,
+        bound("127.0.0.1", 0, "") as provider_listener,
+    ):
+        port = listener.getsockname()[1]
+        settings = replace(settings, console=replace(settings.console, host="127.0.0.1", url=""))
+        issuer = f"http://127.0.0.1:{provider_listener.getsockname()[1]}"
+        origin = origin_of(settings, port)
+        tenants = tuple({user.tenant_name: user.tenant for user in users.values()}.items())
+        trusted = IssuerSettings(
+            issuer, CLIENT_ID, tenants=tenants, tenant_claim=("org",), algorithms=("ES256",), allow_loopback_http=True
+        )
+        settings = replace(settings, console_issuers=(RelyingParty(trusted, "a demo account"),))
+        identity: Any = Identity(issuer, f"{origin}/sign-in/done", ACCOUNTS, password).app()
+        parts = Parts(shared.store, shared.audit_keys, shared.log, shared.streams)
+        async with (
+            serving(identity, settings.transport, listen=Listen(sockets=(provider_listener,))),
+            open_console(settings, port, parts) as console,
+            serving(console, settings.transport, listen=Listen(sockets=(listener,))),
+        ):
+            yield origin
 
 
 def _settings(scratch: Path) -> Settings:
@@ -135,7 +181,13 @@ def _settings(scratch: Path) -> Settings:
     one: a Redis with real keys in it is no place for a demo."""
     made = os.urandom(32)
     settings = load(
-        defaults={"data": scratch, "root_key": base64.b64encode(made).decode(), "server.port": 0}, serves=False
+        defaults={
+            "data": scratch,
+            "root_key": base64.b64encode(made).decode(),
+            "server.port": 0,
+            "console.port": 0,
+        },
+        serves=False,
     )
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     if settings.root_key == made:

@@ -40,7 +40,7 @@ _H_SIZE: Final = H_BYTES.to_bytes(4, "big")
 _H_DOMAIN: Final = "coatcheck id h 1"
 _TAG_DOMAIN: Final = "coatcheck id tag 1"
 
-_GRAMMAR: Final = re.compile(r"[a-z][a-z0-9]*(?:_[a-z]+)*[_-]")
+_GRAMMAR: Final = re.compile(r"[a-z][a-z0-9]*(?:_[a-z]+)*[_-]|ft:")
 # An item's unknown prefix is kept, because other servers name items as they like. Letters only and short, so that it
 # cannot be a piece of the ID itself; a hyphenated UUID can begin with eight letters.
 _UNKNOWN: Final = re.compile(r"(?![0-9a-f]{8}-[0-9a-f]{4}-)([a-z]{2,16}[_-])[A-Za-z0-9]")

@@ -4,15 +4,17 @@
        ├─── tag key           ─→ K_tag                         changed in emergencies only
        └─── per tenant: identity ─→ K_prf K_inert K_token      its version is the ID epoch; changed in emergencies only
                         storage  ─→ K_rec K_cap                rotates freely
-    audit root ──────── audit    ─→ K_aud K_seal signing seed  rotates freely; the only root key that the console gets
+    audit root ┬─────── audit    ─→ K_aud K_seal signing seed  rotates freely; the only root key that the console gets
+               └ deployment's name, K_erasures, the console's key
 
 A wrapped key is bound to what it is for (`context`), so it opens in no other tenant, purpose or version.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Generic, Protocol, TypeVar
@@ -31,6 +33,7 @@ DEPLOYMENT_NAME_BYTES: Final = 8
 MAX_EPOCH: Final = 15
 """Of ID epochs and tag-key versions: each has 4 bits in an opaque ID."""
 MAX_VERSION: Final = 255
+_DATE_BYTES: Final = 8
 _FINGERPRINT_BYTES: Final = 4
 _WRAP_VERSION: Final = b"\x01"
 
@@ -46,6 +49,10 @@ class RootKey(Protocol):
 
     def unwrap(self, context: bytes, blob: bytes) -> bytes:
         """The wrapped bytes. Raises KeyRefused."""
+        ...
+
+    def renewed(self, context: bytes, blob: bytes, nonce: bytes) -> bytes | None:
+        """The same key, wrapped by the newest root key; None: it is. Raises KeyRefused."""
         ...
 
 
@@ -77,6 +84,32 @@ class LocalRoot:
             return AESGCMSIV(self._key).decrypt(rest[:NONCE_BYTES], rest[NONCE_BYTES:], lp(context, head))
         except (InvalidTag, ValueError) as error:
             raise KeyRefused("the wrapped key was changed or belongs elsewhere") from error
+
+    def renewed(self, context: bytes, blob: bytes, nonce: bytes) -> bytes | None:
+        self.unwrap(context, blob)
+        return None
+
+
+class RootRotation:
+    """Root keys while one takes the place of others: what a former one wrapped still opens, the newest wraps."""
+
+    def __init__(self, newest: RootKey, *formers: RootKey) -> None:
+        self._newest = newest
+        self._formers = formers
+
+    def wrap(self, context: bytes, key: bytes, nonce: bytes) -> bytes:
+        return self._newest.wrap(context, key, nonce)
+
+    def unwrap(self, context: bytes, blob: bytes) -> bytes:
+        for root in (self._newest, *self._formers):
+            with contextlib.suppress(KeyRefused):
+                return root.unwrap(context, blob)
+        raise KeyRefused("wrapped under another root key, changed, or belongs elsewhere")
+
+    def renewed(self, context: bytes, blob: bytes, nonce: bytes) -> bytes | None:
+        with contextlib.suppress(KeyRefused):
+            return self._newest.renewed(context, blob, nonce)
+        return rewrap(self, self._newest, context, blob, nonce)
 
 
 class Purpose(StrEnum):
@@ -119,15 +152,17 @@ class StorageKeys:
 
 @dataclass(frozen=True, slots=True)
 class AuditKeys:
-    """Behind a tenant's log: `aud` for the chain, `seal` for personal fields, `seed` of the Ed25519 signing key."""
+    """Behind a tenant's log: `aud` for pseudonyms, `seal` for personal fields, `mac` for what was written by a gateway, `seed`
+    of the Ed25519 signing key."""
 
     aud: bytes = field(repr=False)
     seal: bytes = field(repr=False)
     seed: bytes = field(repr=False)
+    mac: bytes = field(repr=False)
 
     @classmethod
     def derive(cls, key: bytes) -> AuditKeys:
-        return cls(derive(key, "aud"), derive(key, "seal"), derive(key, "sign"))
+        return cls(derive(key, "aud"), derive(key, "seal"), derive(key, "sign"), derive(key, "mac"))
 
 
 K = TypeVar("K")
@@ -135,7 +170,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class Versions(Generic[K]):
-    """Keys of one purpose. New things use `current`; things that state an older version still open."""
+    """Keys of one purpose. New things use `current`; things that state another version open, too."""
 
     keys: Mapping[int, K] = field(repr=False)
     current: int
@@ -147,6 +182,16 @@ class Versions(Generic[K]):
     @property
     def newest(self) -> K:
         return self.keys[self.current]
+
+    @classmethod
+    def at(cls, now_s: float, secrets: Mapping[int, bytes], derive_: Callable[[bytes], K]) -> Versions[K]:
+        """The keys that wrapped secrets hold: a key, and behind it (`dated`) the moment from which it is used; until then it
+        opens what others have used it for. Raises KeyRefused for a secret of another length."""
+        if any(len(secret) not in (KEY_BYTES, KEY_BYTES + _DATE_BYTES) for secret in secrets.values()):
+            raise KeyRefused("not a tenant's key")
+        begun = [version for version, secret in secrets.items() if int.from_bytes(secret[KEY_BYTES:]) <= now_s]
+        keys = {version: derive_(secret[:KEY_BYTES]) for version, secret in secrets.items()}
+        return cls(keys, max(begun, default=min(secrets)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +229,32 @@ class DeploymentKeys:
         return cls(name.hex(), tag, *(derive(key, purpose) for purpose in ("own", "claim", "pepper", "erasures")))
 
 
+@dataclass(frozen=True, slots=True)
+class AuditDeploymentKeys:
+    """What the audit root key opens of the deployment: its name, the key that the erasure list is checked with, and the key
+    behind the console's sessions."""
+
+    deployment: str
+    erasures: bytes = field(repr=False)
+    console: bytes = field(repr=False)
+
+    @classmethod
+    def parse(cls, secret: bytes) -> AuditDeploymentKeys:
+        """Raises KeyRefused for another length."""
+        name, keys = secret[:DEPLOYMENT_NAME_BYTES], secret[DEPLOYMENT_NAME_BYTES:]
+        if len(keys) != 2 * KEY_BYTES:
+            raise KeyRefused("not a deployment's audit keys")
+        return cls(name.hex(), keys[:KEY_BYTES], keys[KEY_BYTES:])
+
+    def to_bytes(self) -> bytes:
+        return bytes.fromhex(self.deployment) + self.erasures + self.console
+
+
+def dated(key: bytes, from_s: int) -> bytes:
+    """A key that is used from a moment on, UTC seconds."""
+    return key + from_s.to_bytes(_DATE_BYTES)
+
+
 def derive(key: bytes, purpose: str) -> bytes:
     """32 bytes by HKDF-SHA256 (RFC 5869), no salt, `purpose` in the info."""
     return HKDF(SHA256(), KEY_BYTES, None, b"coatcheck " + purpose.encode()).derive(key)
@@ -195,7 +266,7 @@ def tenant_key_context(deployment: str, tenant: TenantId, purpose: Purpose, vers
 
 
 def deployment_key_context(name: str) -> bytes:
-    """What a deployment's wrapped key is bound to. `name`: as stored, `master` or `tag.<version>`."""
+    """What a deployment's wrapped key is bound to. `name`: as stored, `master`, `tag.<version>` or `audit`."""
     return lp("coatcheck deployment key", name)
 
 

@@ -39,5 +39,10 @@ def user(key: bytes, tenant: TenantId, owner: Owner, value: str) -> str:
     return _token(key, "user", tenant, owner.issuer, owner.subject, value)
 
 
+def group_id(key: bytes, tenant: TenantId, owner: Owner, value: str) -> str:
+    """By which traces are put together: a stranger's session must not join one's own."""
+    return _token(key, "group_id", tenant, owner.issuer, owner.subject, value)
+
+
 def _token(key: bytes, name: str, *bound_to: str) -> str:
     return base62(hmac.digest(key, lp("coatcheck token 1", name, *bound_to), "sha256"), _CHARS)

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Final, Self
-
-import orjson
+from typing import Final
 
 from gateway.errors import Problem, Reason
-from gateway.mapping import is_child
+from gateway.mapping import Opened, is_child
 from gateway.names import Kind, Visibility
+from gateway.pipeline.catalogue import without_others
 from gateway.pipeline.exchange import Answer, Exchange, Outlet
+from gateway.pipeline.expiry import as_missing, check_alive
 from gateway.pipeline.minting import Minting
 from gateway.pipeline.provider import Provider
 from gateway.pipeline.recorder import Recorder
 from gateway.pipeline.recording import Heritage, Record, records
 from gateway.pipeline.settling import Settler
-from gateway.pipeline.streaming import PING, Mailbox, error_event
+from gateway.pipeline.streaming import PING, Begun, Mailbox, error_event
+from gateway.pipeline.transfer import Rewriters, download, sending
 from gateway.rewrite import egress
 from gateway.rewrite.id_table import IdTable, Minted
 from gateway.rewrite.outbound import translate_json
 from gateway.rewrite.sse import Out, StreamTranslator
-from gateway.surfaces.models import FINE_TUNED
 from gateway.surfaces.spec import UNKNOWN
 from gateway.upstreams import UpstreamAnswer, UpstreamError
 from gateway.upstreams.openai import answer_headers
@@ -36,26 +37,31 @@ _JSON: Final = b"application/json"
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    provider: Provider
     recorder: Recorder
     settler: Settler
     ping_s: float
     """Silence after which a stream gets a comment, so that nothing between here and the client gives up."""
+    rewriters: Rewriters = field(default_factory=Rewriters)
 
     async def answer(self, exchange: Exchange) -> Answer:
         """Forwards the request and gives the client's answer. Raises Problem and UpstreamError."""
-        upstream = await self.provider.send(exchange)
+        upstream = await self._send(exchange)
         try:
             heritage = heritage_of(exchange)
             table = table_of(exchange, heritage)
             if not 200 <= upstream.status < 300:
-                raise await self.provider.refusal(upstream, table)
+                raise as_missing(exchange, await exchange.known_provider.refusal(upstream, table))
             media_type = (upstream.header(b"content-type") or b"").partition(b";")[0].strip().lower()
             if media_type == _EVENTS and exchange.known_route.streams:
                 return await self._stream(exchange, upstream, table, heritage)
-            body = await upstream.read(self.provider.max_answer_bytes)
+            if exchange.known_route.media and media_type.startswith(exchange.known_route.media):
+                asked = self.rewriters.download
+                rewriter = await asked(exchange, upstream, table) if asked else None
+                return await download(exchange, upstream, table, self.recorder, rewriter)
+            body = await upstream.read(exchange.known_provider.max_answer_bytes)
             if upstream.status != 204 and media_type != _JSON:
                 raise Problem(Reason.UPSTREAM_BAD_ANSWER)
+            check_alive(exchange, body)
             try:
                 content = self._translate(exchange, body, table) if upstream.status != 204 else b""
             except Problem:
@@ -67,14 +73,21 @@ class Answering:
             upstream.abort()
             raise
 
+    async def _send(self, exchange: Exchange) -> UpstreamAnswer:
+        form = sending(exchange, self.rewriters)
+        if form is None:
+            return await exchange.known_provider.send(exchange)
+        async with aclosing(form.body):
+            return await exchange.known_provider.send(exchange, form)
+
     @staticmethod
     def _made(exchange: Exchange, heritage: Heritage, table: IdTable) -> list[Record]:
         return records(exchange.known_mapper, heritage, table.take_new(), exchange.now)
 
     def _translate(self, exchange: Exchange, body: bytes, table: IdTable) -> bytes:
         route = exchange.known_route
-        content = translate_json(_base_models(body) if route.local else body, route.answer, table)
-        content = _let_go(exchange, content, table, table.raws)
+        content = translate_json(without_others(exchange, body), route.answer, table)
+        content = let_go(exchange, content, table, table.raws)
         exchange.bytes_out = len(content)
         return content
 
@@ -93,7 +106,7 @@ class Answering:
             (b"x-accel-buffering", b"no"),
             (b"x-request-id", exchange.head.request_id.encode()),
         ]
-        return Answer(200, headers, _Begun(first, sent, passage), exchange.action)
+        return Answer(200, headers, _BegunPassage(first, sent, passage), exchange.action)
 
     async def _sent(
         self, passage: _Passage, upstream: UpstreamAnswer, heritage: Heritage
@@ -122,7 +135,7 @@ class Answering:
         if isinstance(error, Problem):
             return error
         if isinstance(error, UpstreamError):
-            return self.provider.problem(error)
+            return Provider.problem(error)
         LOG.error("request.failed", exc_info=error)
         return Problem(Reason.INTERNAL)
 
@@ -130,7 +143,7 @@ class Answering:
         self, passage: _Passage, upstream: UpstreamAnswer, heritage: Heritage
     ) -> AsyncGenerator[bytes, None]:
         exchange = passage.exchange
-        mailbox, unrecorded = Mailbox(upstream, self.ping_s, passage.passes), _Unrecorded(exchange, heritage)
+        mailbox, unrecorded = Mailbox(upstream, self.ping_s, passage.passes), Unrecorded(exchange, heritage)
         between = False
         try:
             while True:
@@ -170,7 +183,7 @@ class Answering:
             mailbox.close()
             exchange.unrecorded = unrecorded.take_children()
 
-    async def _let_go_or_undo(self, passage: _Passage, out: Out, unrecorded: _Unrecorded) -> bytes:
+    async def _let_go_or_undo(self, passage: _Passage, out: Out, unrecorded: Unrecorded) -> bytes:
         try:
             return passage.let_go(out)
         except Problem:
@@ -204,35 +217,19 @@ class _Passage:
         return True
 
     def let_go(self, out: Out) -> bytes:
-        return _let_go(self.exchange, out.data, self.table, out.touched, self.cleared)
+        return let_go(self.exchange, out.data, self.table, out.touched, self.cleared)
 
 
 @dataclass(slots=True, eq=False)
-class _Begun:
-    """A stream whose first bytes are here. Closing it ends the stream also where nobody has read of it."""
-
-    first: bytes
-    rest: AsyncGenerator[bytes, None]
+class _BegunPassage(Begun):
     passage: _Passage
 
     def lend(self, outlet: Outlet) -> None:
         self.passage.outlet = outlet
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        if first := self.first:
-            self.first = b""
-            return first
-        return await anext(self.rest)
-
-    async def aclose(self) -> None:
-        await self.rest.aclose()
-
 
 @dataclass(slots=True, eq=False)
-class _Unrecorded:
+class Unrecorded:
     """What a stream has minted and not written yet: roots wait for nothing, children for the terminal event."""
 
     exchange: Exchange
@@ -245,11 +242,10 @@ class _Unrecorded:
             (self.children if is_child(one.kind) else self.roots).append(one)
 
     def take_roots(self) -> list[Record]:
-        made = self._take(self.roots)
-        response = next(
-            (record.write.h for record in made if record.write.kind is Kind.RESPONSE), self.heritage.response
-        )
-        self.heritage = replace(self.heritage, response=response)
+        made, created = self._take(self.roots), self.heritage.creates
+        for record in made:
+            if record.write.kind is created:
+                self.heritage = replace(self.heritage, roots={**self.heritage.roots, created: record.write.h})
         return made
 
     def take_children(self) -> list[Record]:
@@ -266,24 +262,36 @@ def heritage_of(exchange: Exchange) -> Heritage:
     visible as that is. A branch off somebody's shared response is the brancher's own."""
     principal, route = exchange.known_principal, exchange.known_route
     conversation = exchange.at("conversation") or exchange.at("conversation.id") or exchange.at("conversation_id")
-    response, completion = exchange.at("response_id"), exchange.at("completion_id")
-    body = exchange.body if isinstance(exchange.body, dict) else {}
-    named = conversation or response or completion
+    path = [opened for name in route.path_ids if (opened := exchange.at(name))]
+    named = conversation or (path[0] if path else None)
     if route.creates or named is None:
         owner, visibility = principal.owner, conversation.root.visibility if conversation else Visibility.PRIVATE
     else:
         owner, visibility = named.root.owner, named.root.visibility
-    in_conversation = bytes.fromhex(response.root.parent) if response else b""
+    roots = {one.root.kind: one.root_h for one in path}
+    if conversation:
+        roots[Kind.CONVERSATION] = conversation.h
+    elif path and path[0].root.parent:
+        roots[Kind.CONVERSATION] = bytes.fromhex(path[0].root.parent)
     return Heritage(
         owner,
         visibility,
         route.creates,
-        conversation=conversation.h if conversation else in_conversation,
-        response=response.h if response else b"",
-        completion=completion.h if completion else b"",
-        stored=conversation is not None or route.stores(body),
-        background=body.get("background") is True,
+        roots=roots,
+        stored=conversation is not None or _kept(exchange, named),
+        background=isinstance(exchange.body, dict) and exchange.body.get("background") is True,
+        lines=exchange.lines,
     )
+
+
+def _kept(exchange: Exchange, named: Opened | None) -> bool:
+    """Whether the service keeps what the answer shows: as its making asked for, which for a batch its lines did."""
+    route = exchange.known_route
+    if exchange.lines:
+        return exchange.keeps
+    if named is None and route.runs:
+        named = exchange.at(route.runs)
+    return named.root.stored if named is not None else route.stores(exchange.body)
 
 
 def _translated(translator: StreamTranslator, pieces: list[bytes] | None) -> tuple[list[Out], Problem | None]:
@@ -310,11 +318,17 @@ def table_of(exchange: Exchange, heritage: Heritage) -> IdTable:
     return table
 
 
-def _let_go(
-    exchange: Exchange, data: bytes, table: IdTable, touched: tuple[bytes, ...], cleared: set[bytes] | None = None
+def let_go(
+    exchange: Exchange,
+    data: bytes,
+    table: IdTable,
+    touched: tuple[bytes, ...],
+    cleared: set[bytes] | None = None,
+    *,
+    event_id: str = "",
 ) -> bytes:
     """The very bytes that leave, after a last look. Tokens that the client did not ask for read as null. `cleared`: what
-    the stream's earlier looks found to be ours."""
+    the stream's earlier looks found to be ours. `event_id`: what the service calls this very event, which names no object."""
     for token in exchange.added:
         quoted = b'"' + token.encode() + b'"'
         if quoted in data:
@@ -324,7 +338,7 @@ def _let_go(
         issued=table.issued,
         touched=touched,
         verify=table.minter.verify,
-        quoted=exchange.opened,
+        quoted=(*exchange.opened, event_id) if event_id else exchange.opened,
         cleared=cleared,
     )
     if finding is not None:
@@ -338,13 +352,3 @@ def _headers(exchange: Exchange, upstream: UpstreamAnswer, content: bytes) -> li
     if upstream.status != 204:  # RFC 9110 section 8.6
         headers.append((b"content-length", b"%d" % len(content)))
     return headers
-
-
-def _base_models(body: bytes) -> bytes:
-    """The list of models without the fine-tuned ones. Raises Problem for what is no such list."""
-    try:
-        document = orjson.loads(body)
-        document["data"] = [model for model in document["data"] if not str(model["id"]).startswith(FINE_TUNED)]
-    except (ValueError, TypeError, KeyError):
-        raise Problem(Reason.UPSTREAM_BAD_ANSWER) from None
-    return orjson.dumps(document)

@@ -5,24 +5,24 @@ credential; a person stands in it as a pseudonym and, sealed under the tenant's 
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
-import hmac
 import time
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
-from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
-
-from gateway.audit.event import Actor, Event, Outcome, Phase, RequestFacts, Result, Target
+from gateway.audit.event import Actor, Change, Event, Outcome, Phase, RequestFacts, Result, Target
+from gateway.audit.persons import NETWORK, digest, person, sealed
 from gateway.errors import Problem, Reason
-from gateway.ids.encoding import lp
-from gateway.ids.keys import NONCE_BYTES, AuditKeys, Versions
-from gateway.names import Owner, Principal, TenantId
+from gateway.ids.keys import AuditKeys, Versions
+from gateway.names import Principal, TenantId
 from gateway.pipeline.exchange import Exchange
 
 _LONGEST_AGENT: Final = 512
 """Bytes."""
+
+_NOTHING: Final[Mapping[str, Change]] = MappingProxyType({})
 
 UNROUTED: Final = "request.unrouted"
 """The type of a refusal of something that is no route."""
@@ -68,9 +68,16 @@ def failure(exchange: Exchange, problem: Problem) -> Event:
     """Refused or failed: the outcome of an intent, or an event of its own where there was none."""
     result = Result.ERROR if has_failed(problem) else Result.DENY
     ending = Outcome(result, problem.reason.value, problem.status, exchange.policy)
+    changes = {"line": problem.line} if problem.line else {}
     if exchange.begun is None:
-        return _event(exchange, Phase.SINGLE, ending, _named(exchange))
-    return _event(exchange, Phase.OUTCOME, ending, _made(exchange))
+        return _event(exchange, Phase.SINGLE, ending, _named(exchange), changes)
+    return _event(exchange, Phase.OUTCOME, ending, _made(exchange), changes)
+
+
+def lines(exchange: Exchange, asked: Iterable[Exchange]) -> Event:
+    """Lines of the file that the request brings are about to be decided: what they name."""
+    targets = tuple(dict.fromkeys(target for one in asked for target in _named(one)))
+    return _event(exchange, Phase.OUTCOME, Outcome(Result.ACCEPTED, "lines"), targets)
 
 
 def has_failed(problem: Problem) -> bool:
@@ -83,47 +90,24 @@ def actor(keys: Versions[AuditKeys], principal: Principal) -> Actor:
     return _actor(keys.newest, keys.current, principal)
 
 
-def sealed(keys: AuditKeys, version: int, tenant: TenantId, what: str, text: str) -> str:
-    """`text` for the tenant's auditors: the same each time, so that equal values can be told without opening them."""
-    nonce = hmac.digest(keys.seal, lp("nonce", tenant, what, text), "sha256")[:NONCE_BYTES]
-    box = AESGCMSIV(keys.seal).encrypt(nonce, text.encode("utf-8", "surrogatepass"), lp("audit field", tenant, what))
-    return f"{version}.{base64.urlsafe_b64encode(nonce + box).decode().rstrip('=')}"
-
-
 @lru_cache(maxsize=4096)
 def _actor(keys: AuditKeys, version: int, principal: Principal) -> Actor:
-    tenant, owner = principal.tenant, principal.owner
-    return Actor(
-        kind=principal.kind.value,
-        pseudonym=_pseudonym(keys, tenant, owner),
-        issuer=owner.issuer,
-        auth=principal.auth,
-        sealed=sealed(keys, version, tenant, "subject", owner.subject),
-        chain=tuple(_pseudonym(keys, tenant, Owner.parse(link)) for link in principal.chain if "#" in link),
-    )
-
-
-def _pseudonym(keys: AuditKeys, tenant: TenantId, owner: Owner) -> str:
-    return _digest(keys, "actor", tenant, owner.issuer, owner.subject)
+    return person(keys, version, principal)
 
 
 @lru_cache(maxsize=8192)
 def _network(keys: AuditKeys, version: int, tenant: TenantId, network: str) -> str:
-    return sealed(keys, version, tenant, "network", network)
+    return sealed(keys, version, tenant, NETWORK, network)
 
 
 @lru_cache(maxsize=8192)
 def _agent(keys: AuditKeys, tenant: TenantId, agent: bytes) -> str:
-    return _digest(keys, "agent", tenant, agent)
+    return digest(keys, "agent", tenant, agent)
 
 
 def brief(agent: bytes) -> bytes:
     """`agent`, or what stands for it where it is longer than any client's: it is kept among thousands of others."""
     return agent if len(agent) <= _LONGEST_AGENT else hashlib.sha256(agent).digest()
-
-
-def _digest(keys: AuditKeys, *parts: str | bytes) -> str:
-    return hmac.digest(keys.aud, lp(*parts), "sha256")[:12].hex()
 
 
 def _shown(exchange: Exchange) -> tuple[Actor, str, str]:
@@ -144,21 +128,33 @@ def _named(exchange: Exchange) -> tuple[Target, ...]:
     named: dict[tuple[str, str], None] = {}
     for reference in exchange.collected.references:
         shown = reference.text
+        if shown in exchange.passing:
+            continue
         if reference.parsed is None and mapper.verify(shown) is None:
-            shown = f"?{_digest(mapper.keys.audit.newest, 'stranger', shown)}"
+            shown = f"?{digest(mapper.keys.audit.newest, 'stranger', shown)}"
         named[reference.kind, shown] = None
     return tuple([Target(kind, shown) for kind, shown in named])
 
 
 def _made(exchange: Exchange) -> tuple[Target, ...]:
-    return tuple([Target(kind, text) for kind, text in exchange.made])
+    return tuple([Target(kind, text) for kind, text in (*exchange.made, *exchange.listed)])
 
 
-def _event(exchange: Exchange, phase: Phase, ending: Outcome | None, targets: tuple[Target, ...]) -> Event:
+def _event(
+    exchange: Exchange,
+    phase: Phase,
+    ending: Outcome | None,
+    targets: tuple[Target, ...],
+    changes: Mapping[str, Change] = _NOTHING,
+) -> Event:
     head, route = exchange.head, exchange.route
     who, network, agent = exchange.shown or _shown(exchange)
     spent = asyncio.get_running_loop().time() - exchange.started
     length = head.by_name.get(b"content-length")
+    if ending and exchange.collected.dropped:
+        changes = {**changes, "dropped_ids": exchange.collected.dropped}
+    if ending and exchange.ending:
+        changes = {**changes, **exchange.ending}
     request = RequestFacts(
         id=head.request_id,
         method=head.method if route else "",
@@ -180,5 +176,5 @@ def _event(exchange: Exchange, phase: Phase, ending: Outcome | None, targets: tu
         request=request,
         outcome=ending,
         targets=targets,
-        changes={"dropped_ids": exchange.collected.dropped} if exchange.collected.dropped and ending else {},
+        changes=changes,
     )

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Container, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from gateway.audit.event import Actor
 from gateway.authz import Resource
 from gateway.errors import Problem, Reason
 from gateway.mapping import Mapper, Opened
 from gateway.names import Kind, Principal, RequestId
+from gateway.pipeline.paging import Asked
 from gateway.pipeline.recording import Record
-from gateway.rewrite.inbound import Collected, Quotation, Reference
-from gateway.stores.contract import Begun
-from gateway.surfaces.route import Route
+from gateway.rewrite.forms import FilePart, TextPart
+from gateway.rewrite.named import Collected, Quotation, Reference
+from gateway.stores.contract import Begun, Rows
+from gateway.surfaces.route import Listing, Route
+
+if TYPE_CHECKING:
+    from gateway.pipeline.provider import Provider
 
 
 class Head(Protocol):
@@ -54,6 +59,25 @@ class Stream(Protocol):
     async def aclose(self) -> None: ...
 
 
+class Form(Protocol):
+    """A form of which all is known that decides on it; its files may be on their way."""
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """What its texts spell, as a JSON body would say it; what comes late is added."""
+
+    def parts(self) -> AsyncGenerator[FilePart | TextPart, None]:
+        """Its files, and the texts that follow the first of them. Raises Problem: then nothing more may go upstream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """A request's body in pieces. `body` is closed by whoever sends it."""
+
+    content_type: bytes
+    body: AsyncGenerator[bytes, None]
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What the transport sends. A stream must be closed (`aclose`) wherever it is left early."""
@@ -63,6 +87,8 @@ class Answer:
     body: bytes | Stream
     action: str
     """The route's action, or `unknown`: for metrics."""
+    media: bool = False
+    """The stream is a file's bytes: a failure under way can only cut it off."""
 
 
 @dataclass(slots=True, eq=False)
@@ -79,9 +105,19 @@ class Exchange:
     query: list[tuple[str, str]] = field(default_factory=list)
     principal: Principal | None = None
     mapper: Mapper | None = None
+    provider: Provider | None = None
+    """Where it goes, once that is known."""
     body: Any = None
+    """Parsed; of a form, what its texts spell."""
+    form: Form | None = None
+    lines: str = ""
+    """The URL that the lines of the file that it uploads name, as far as they were checked."""
+    keeps: bool = False
+    """Whether the service keeps what one of those lines makes."""
     model: str = ""
     collected: Collected = field(default_factory=Collected)
+    asked: Asked | None = None
+    """Of a list."""
     begun: Begun | None = None
     records: dict[tuple[Kind, bytes], Opened | None] = field(default_factory=dict)
     """What the look-ups gave, by kind and h."""
@@ -96,8 +132,15 @@ class Exchange:
     """Opaque IDs that name nothing but another item of the same input; they go upstream as they are."""
     stand_ins: dict[str, str] = field(default_factory=dict)
     """Made-up raw ID → the opaque ID that did not open, where the service itself shall say that it knows no such thing."""
+    passing: Container[str] = frozenset()
+    """What names something that lives no longer than the connection: no object for the log to tell of, and what a client
+    calls it may be anything."""
     made: list[tuple[Kind, str]] = field(default_factory=list)
     """Kind and opaque ID of each root that the answer made."""
+    listed: list[tuple[Kind, str]] = field(default_factory=list)
+    """Kind and opaque ID of each row of a list."""
+    ending: Mapping[str, str | int] | None = None
+    """How a socket ended, for its outcome."""
     unrecorded: list[Record] = field(default_factory=list)
     """Children that a stream had shown when it was left."""
     job: str = field(default="", repr=False)
@@ -129,10 +172,34 @@ class Exchange:
         return self.mapper
 
     @property
+    def known_provider(self) -> Provider:
+        if self.provider is None:
+            raise Problem(Reason.INTERNAL)
+        return self.provider
+
+    @property
     def known_principal(self) -> Principal:
         if self.principal is None:
             raise Problem(Reason.INTERNAL)
         return self.principal
+
+    @property
+    def known_listing(self) -> Listing:
+        if self.known_route.lists is None:
+            raise Problem(Reason.INTERNAL)
+        return self.known_route.lists
+
+    @property
+    def known_asked(self) -> Asked:
+        if self.asked is None:
+            raise Problem(Reason.INTERNAL)
+        return self.asked
+
+    @property
+    def known_rows(self) -> Rows:
+        if self.begun is None or self.begun.rows is None:
+            raise Problem(Reason.INTERNAL)
+        return self.begun.rows
 
     @property
     def resources(self) -> list[Resource]:

@@ -9,10 +9,9 @@ from urllib.parse import quote, quote_plus, unquote
 
 from gateway.authz import Circumstances
 from gateway.errors import Problem, Reason
-from gateway.ids.shape import find_raw
-from gateway.rewrite.inbound import Collected
+from gateway.ids.shape import TUNED, find_raw, names_tuned
+from gateway.rewrite.named import Collected
 from gateway.surfaces.missing import MODEL
-from gateway.surfaces.models import FINE_TUNED
 from gateway.surfaces.route import Route
 from gateway.surfaces.spec import Id
 
@@ -30,33 +29,45 @@ def target(route: Route, segments: Mapping[str, str], query: list[tuple[str, str
         name = part[1:-1] if part.startswith("{") else ""
         if not name:
             parts.append(part)
-        elif name in route.path_ids:
-            parts.append(quote(raws[name], safe=""))
         else:
-            parts.append(quote(unquote(segments[name]), safe=":@"))
+            parts.append(quote(raws.get(name) or unquote(segments[name]), safe=":@"))
     pairs = []
     for name, value in query:
         plain = name.removesuffix("[]")
         is_id = isinstance(route.query[plain], Id)
-        pairs.append(f"{quote_plus(name, safe='[]')}={quote_plus(raws[plain] if is_id else value)}")
+        pairs.append(f"{quote_plus(name, safe='[]')}={quote_plus(raws.get(plain, value) if is_id else value)}")
     return ("/".join(parts) + ("?" + "&".join(pairs) if pairs else "")).encode()
 
 
-def check_model(route: Route, segments: Mapping[str, str], body: object) -> str:
-    """The model that the request names, or nothing. A fine-tuned model, whoever's it is, reads as missing."""
+def check_model(segments: Mapping[str, str], body: object, collected: Collected) -> str:
+    """The model that the request names, or nothing. A fine-tuned one is its owner's, and read as missing wherever the table
+    does not take it for a reference."""
     for helper in map(body.get, _HELPERS) if isinstance(body, dict) else ():
         _checked(helper.get("model") if isinstance(helper, dict) else None)
-    return _checked(
-        unquote(segments["model"]) if route.path_names else body.get("model") if isinstance(body, dict) else None
-    )
+    said = unquote(segments["model"]) if "model" in segments else body.get("model") if isinstance(body, dict) else None
+    named = next((one for one in collected.references if one.param == "model"), None) if _is_tuned(said) else None
+    if named is None:
+        return _checked(said)
+    # What is no ID of ours is refused as such, and not written down.
+    return named.text if named.parsed else ""
+
+
+def _is_tuned(said: object) -> bool:
+    return isinstance(said, str) and said.startswith(TUNED)
 
 
 def _checked(said: object) -> str:
     if not isinstance(said, str):
         return ""
-    if said.startswith(FINE_TUNED) or find_raw(said) or not _MODEL_NAME.fullmatch(said):
+    if names_tuned(said) or find_raw(said) or not _MODEL_NAME.fullmatch(said):
         raise Problem(Reason.NOT_RECORDED, quoted=said, missing=MODEL)
     return said
+
+
+def base_of(model: str, tuned: str) -> str:
+    """What the policies read for a model: a fine-tuned one (`tuned`: its raw name, if it is one) by what it was made from,
+    `ft:gpt-4o-mini`; every other by its name."""
+    return ":".join(tuned.split(":")[:2]) if tuned else model
 
 
 _IMPLIED: Final = {"functions": "function", "web_search_options": "web_search"}

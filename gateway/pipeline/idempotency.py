@@ -19,7 +19,6 @@ from gateway.ids.encoding import lp
 from gateway.names import TenantId
 from gateway.pipeline.exchange import Exchange
 from gateway.pipeline.provider import idempotency_token, wants_stream
-from gateway.pipeline.recorder import STORE_LIMIT_S
 from gateway.stores.contract import Store, StoreError
 from gateway.tasks import Tasks
 
@@ -41,6 +40,8 @@ class Slot:
 class Idempotency:
     store: Store
     tasks: Tasks
+    limit_s: float
+    """What a request waits for the store."""
     held_s: int
     """How long a key may be held: as long as a request may take."""
     lifetime_s: int
@@ -58,7 +59,7 @@ class Idempotency:
         held = b"|".join((_HELD, body, exchange.head.request_id.encode()))
         slot = Slot(exchange.known_principal.tenant, idempotency_token(exchange, sent), body, held)
         try:
-            async with asyncio.timeout(STORE_LIMIT_S):
+            async with asyncio.timeout(self.limit_s):
                 met = await self.store.reserve_slot(slot.tenant, slot.token, held, self.held_s)
         except (StoreError, TimeoutError):
             # It may be held all the same, and the client was told to try again.
@@ -82,7 +83,7 @@ class Idempotency:
         """The request succeeded. `made`: the opaque ID of its object; empty where it can't be fetched again."""
         value = b"|".join((_DONE, slot.body, made.encode()))
         try:
-            async with asyncio.timeout(STORE_LIMIT_S):
+            async with asyncio.timeout(self.limit_s):
                 await self.store.fill_slot(slot.tenant, slot.token, slot.held, value, self.lifetime_s)
         except (StoreError, TimeoutError):
             # It stays held until it expires: a repetition is refused, and nothing is done twice.

@@ -33,7 +33,8 @@ class Minting:
             return text
         scope: Scope = "t" if self._scope is Visibility.TENANT else "p"
         version = keys.storage.current
-        return seal_blob(keys.storage.newest.cap, version, keys.tenant, scope, self._owner, text)
+        cap, project = keys.storage.newest.cap, self._mapper.project
+        return seal_blob(cap, version, keys.tenant, scope, self._owner, text, project=project)
 
     def restore_token(self, text: str) -> str | None:
         return self._tokens.get(text)

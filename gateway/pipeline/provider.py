@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,12 +14,14 @@ from gateway.errors import Problem, Reason, Relayed
 from gateway.ids import tokens
 from gateway.mapping import Mapper
 from gateway.pipeline import forward
-from gateway.pipeline.exchange import Exchange
+from gateway.pipeline.exchange import Exchange, Sending
 from gateway.rewrite.error_text import rebuild
 from gateway.rewrite.id_table import IdTable
 from gateway.surfaces.spec import Blob
 from gateway.telemetry import Metrics
 from gateway.upstreams import (
+    Headers,
+    SocketRefused,
     Upstream,
     UpstreamAnswer,
     UpstreamBadAnswer,
@@ -46,6 +48,8 @@ class Provider:
     credential: UpstreamCredential
     max_answer_bytes: int
     metrics: Metrics
+    weight: int = 1
+    """Its share of the tenants' new objects."""
 
     @property
     def name(self) -> str:
@@ -55,9 +59,14 @@ class Provider:
     def project(self) -> str:
         return self.upstream.project
 
-    async def send(self, exchange: Exchange) -> UpstreamAnswer:
-        """Raises Problem for a blob that is not the caller's, and UpstreamError."""
-        request = self.request(exchange)
+    @property
+    def is_down(self) -> bool:
+        return self.upstream.is_down
+
+    async def send(self, exchange: Exchange, sending: Sending | None = None) -> UpstreamAnswer:
+        """`sending`: the body, where it is no JSON. Raises Problem for a blob that is not the caller's, or what `sending`
+        raised, and UpstreamError."""
+        request = self.request(exchange, sending)
         exchange.upstream_called = True
         clock = asyncio.get_running_loop().time
         started, status = clock(), 0
@@ -68,21 +77,24 @@ class Provider:
         finally:
             self.metrics.upstream_call(status, clock() - started)
 
-    def request(self, exchange: Exchange) -> UpstreamRequest:
+    def request(self, exchange: Exchange, sending: Sending | None = None) -> UpstreamRequest:
         """The request as it leaves: nothing in it but what the stages before have seen."""
         route, body, by_name = exchange.known_route, exchange.body, exchange.head.by_name
         replace_tokens(exchange)
         key = by_name.get(b"idempotency-key")
         trace = by_name.get(b"traceparent")
+        content_type = b"application/json" if body is not None else None
         headers = request_headers(
             self.credential,
-            content_type=b"application/json" if body is not None else None,
-            accept=b"text/event-stream" if wants_stream(exchange) else b"application/json",
+            content_type=sending.content_type if sending else content_type,
+            accept=b"text/event-stream" if wants_stream(exchange) else b"*/*" if route.media else b"application/json",
             beta=(beta,) if (beta := by_name.get(b"openai-beta")) else (),
             idempotency_key=idempotency_token(exchange, key).encode() if key and route.idempotent else None,
             traceparent=trace if trace and _TRACEPARENT.fullmatch(trace) else None,
         )
         target = forward.target(route, exchange.segments, exchange.query, exchange.collected)
+        if sending:
+            return UpstreamRequest(route.method, target, headers, sending.body)
         return UpstreamRequest(route.method, target, headers, orjson.dumps(body) if body is not None else None)
 
     def fetch(self, method: str, target: bytes) -> UpstreamRequest:
@@ -95,18 +107,16 @@ class Provider:
         if status in _OURS or 300 <= status < 400:
             answer.abort()
             return Problem(Reason.UPSTREAM_ERROR)
-        error = _error_object(await answer.read(_MAX_ERROR_BYTES))
-        rebuilt = rebuild(error, table.quote, status)
-        if rebuilt.code == "conversation_locked":
-            return Problem(Reason.CONVERSATION_LOCKED)
-        relayed = Relayed(status, rebuilt.message, rebuilt.type, rebuilt.param, rebuilt.code)
-        headers = tuple(header for header in answer_headers(answer.headers) if header[0] != b"content-type")
-        return Problem(Reason.UPSTREAM_ERROR, relayed=relayed, headers=headers)
+        return said(_error_object(await answer.read(_MAX_ERROR_BYTES)), status, table.quote, answer.headers)
 
     @staticmethod
     def problem(error: UpstreamError) -> Problem:
         """A call that failed below HTTP."""
         match error:
+            case SocketRefused() if error.status not in _OURS and error.status >= 400:
+                return said(_error_object(error.body), error.status, lambda _: "", error.headers)
+            case SocketRefused():
+                return Problem(Reason.UPSTREAM_ERROR)
             case UpstreamTimeout():
                 return Problem(Reason.UPSTREAM_TIMEOUT)
             case UpstreamUnavailable():
@@ -115,6 +125,16 @@ class Provider:
                 return Problem(Reason.UPSTREAM_BAD_ANSWER)
             case _:
                 return Problem(Reason.UPSTREAM_UNAVAILABLE, retry_after_s=1)
+
+
+def said(error: Mapping[str, Any], status: int, quote: Callable[[str], str], headers: Headers = ()) -> Problem:
+    """The upstream's `error` object, said again. `quote`: what the client itself sent for a word of it."""
+    rebuilt = rebuild(error, quote, status)
+    if rebuilt.code == "conversation_locked":
+        return Problem(Reason.CONVERSATION_LOCKED)
+    relayed = Relayed(status, rebuilt.message, rebuilt.type, rebuilt.param, rebuilt.code)
+    shown = tuple(header for header in answer_headers(headers) if header[0] != b"content-type")
+    return Problem(Reason.UPSTREAM_ERROR, relayed=relayed, headers=shown)
 
 
 def wants_stream(exchange: Exchange) -> bool:
@@ -169,6 +189,7 @@ _BY_PRINCIPAL: Final = {
     "safety_identifier": tokens.safety_identifier,
     "user": tokens.user,
     "continuation_id": tokens.continuation_id,
+    "group_id": tokens.group_id,
 }
 
 

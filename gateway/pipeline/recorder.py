@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
 
 from gateway.audit.event import Event
 from gateway.audit.log import AuditLog
@@ -18,13 +17,10 @@ from gateway.pipeline.recording import Record
 from gateway.pipeline.salvage import Salvage
 from gateway.stores.contract import Finished, Mode, Store, StoreError, StoreUnavailable, Write
 from gateway.stores.deadlines import Deadlines
-from gateway.tasks import Tasks
+from gateway.tasks import Tasks, let_go
 from gateway.telemetry import Metrics
 
 LOG = logging.getLogger(__name__)
-
-STORE_LIMIT_S: Final = 0.5
-"""What a request waits for the store beside the log, which has a limit of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +30,14 @@ class Recorder:
     salvage: Salvage
     tasks: Tasks
     metrics: Metrics
+    limit_s: float
+    """What a request waits for the store beside the log, which has a limit of its own."""
     ending: Callable[[], bool] = lambda: False
     """Whether the process is ending what is open: then it is not the client that leaves."""
-    claims: Deadlines = field(default_factory=lambda: Deadlines(STORE_LIMIT_S))
+    claims: Deadlines = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "claims", Deadlines(self.limit_s))
 
     async def finish(
         self,
@@ -65,7 +66,7 @@ class Recorder:
         appended = self.log.finish(
             exchange.known_mapper.tenant, (event,), begun=exchange.begun, writes=tuple(writes), closes=last
         )
-        appended.add_done_callback(_seen)
+        let_go(appended)
         try:
             await self._complete(exchange, event, made, writes, appended, last=last)
         except asyncio.CancelledError:
@@ -124,7 +125,7 @@ class Recorder:
         """Deletes upstream what an answer made that is withheld and has no record."""
         for record in made:
             if record.write.mode is Mode.CREATE:
-                await self.salvage.undo(exchange.known_mapper.tenant, record.write, record.raw)
+                await self.salvage.undo(exchange.known_mapper.tenant, record.write, record.raw, exchange.known_provider)
 
     async def refuse(self, exchange: Exchange, problem: Problem) -> Problem:
         """Records a refusal or failure: as the outcome of the intent, as an event of its own, or, where no tenant is
@@ -133,7 +134,7 @@ class Recorder:
             return problem
         self.metrics.decision("error" if evidence.has_failed(problem) else "deny", problem.reason.value)
         if exchange.principal is None or exchange.mapper is None:
-            self.log.refuse_stranger(problem.reason, exchange.head.client)
+            self.log.count_stranger(problem.reason, exchange.head.client)
             return problem
         event, tenant = evidence.failure(exchange, problem), exchange.principal.tenant
         try:
@@ -192,19 +193,13 @@ class Recorder:
 
     def _ask(self, claim: Claim) -> asyncio.Future[bytes]:
         winner = self.store.claim(claim.key, claim.value, claim.lifetime_s)
-        winner.add_done_callback(_seen)
+        let_go(winner)
         self.claims.watch(winner, _unanswered)
         return winner
 
 
 def _unanswered() -> StoreError:
     return StoreUnavailable("a claim was not answered in time")
-
-
-def _seen(future: asyncio.Future[Any]) -> None:
-    """A failure that nobody waits for any more is no noise."""
-    if not future.cancelled():
-        future.exception()
 
 
 def _taken(finished: Finished, writes: Sequence[Write]) -> Finished:
@@ -225,4 +220,6 @@ def _seen_again(exchange: Exchange, made: Sequence[Record], finished: Finished) 
         if met is not None and not exchange.known_mapper.same_owner(record.write, met, exchange.known_principal.owner):
             LOG.critical("mapping.conflict", extra={"fields": {"kind": record.write.kind.value}})
             raise _conflict()
-    return [replace(record.write, mode=Mode.PUT) for record in made]
+    return [
+        replace(record.write, mode=Mode.PUT) if record.write.mode is Mode.CREATE else record.write for record in made
+    ]

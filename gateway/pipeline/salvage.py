@@ -19,6 +19,7 @@ from urllib.parse import quote
 from gateway.ids.keys import KeyRefused
 from gateway.names import Kind, TenantId
 from gateway.pipeline.provider import Provider
+from gateway.pipeline.routing import Routing
 from gateway.stores.contract import StoreError, Write
 from gateway.stores.keyring import Keyring, KeysMissing
 from gateway.stores.records import Root, open_record, record_key
@@ -30,6 +31,10 @@ _DELETE: Final = {
     Kind.RESPONSE: "/responses/",
     Kind.CONVERSATION: "/conversations/",
     Kind.CHAT_COMPLETION: "/chat/completions/",
+    Kind.FILE: "/files/",
+    Kind.VECTOR_STORE: "/vector_stores/",
+    Kind.CONTAINER: "/containers/",
+    Kind.SKILL: "/skills/",
 }
 """Where an object of a kind is deleted. Whatever else a route makes goes with one of these."""
 
@@ -38,16 +43,16 @@ _GONE: Final = frozenset({200, 202, 204, 404, 410})
 
 @dataclass(frozen=True, slots=True)
 class Salvage:
-    provider: Provider
+    routing: Routing
     keyring: Keyring
     folder: Path
     sweep_every_s: float = 30.0
 
-    async def undo(self, tenant: TenantId, write: Write, raw: str) -> None:
+    async def undo(self, tenant: TenantId, write: Write, raw: str, provider: Provider) -> None:
         """Deletes the object upstream; where that fails, spools it (fsynced before this returns)."""
         if write.kind not in _DELETE:
             return
-        if not await self._delete(write.kind, raw):
+        if not await _delete(provider, write.kind, raw):
             await asyncio.to_thread(self._spool, record_key(tenant, write.kind, write.h), tenant, write)
             LOG.error("salvage.spooled", extra={"fields": {"kind": write.kind.value}})
 
@@ -79,15 +84,16 @@ class Salvage:
         root = open_record(unlocked.keys.storage, base64.b64decode(name), base64.b64decode(data))
         if not isinstance(root, Root):
             raise ValueError("a spool entry does not open")
-        return await self._delete(root.kind, root.raw.text)
+        return await self.delete(root)
 
-    async def _delete(self, kind: Kind, raw: str) -> bool:
-        target = (_DELETE[kind] + quote(raw, safe="")).encode()
-        try:
-            async with await self.provider.upstream.send(self.provider.fetch("DELETE", target)) as answer:
-                return answer.status in _GONE
-        except UpstreamError:
-            return False
+    def deletes(self, kind: Kind) -> bool:
+        """Whether objects of the kind can be deleted upstream by themselves."""
+        return kind in _DELETE
+
+    async def delete(self, root: Root) -> bool:
+        """Whether the object is gone upstream."""
+        provider = self.routing.of(root)
+        return provider is not None and await _delete(provider, root.kind, root.raw.text)
 
     def _spool(self, name: bytes, tenant: TenantId, write: Write) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -104,3 +110,12 @@ class Salvage:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+async def _delete(provider: Provider, kind: Kind, raw: str) -> bool:
+    target = (_DELETE[kind] + quote(raw, safe="")).encode()
+    try:
+        async with await provider.upstream.send(provider.fetch("DELETE", target)) as answer:
+            return answer.status in _GONE
+    except UpstreamError:
+        return False

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote
 
 import orjson
 
 from gateway.errors import Problem, Reason
+from gateway.names import Kind
 from gateway.pipeline.exchange import Exchange
 from gateway.pipeline.provider import Provider
 from gateway.pipeline.recorder import Recorder
@@ -33,12 +34,13 @@ _LONGEST_PAUSE_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Settler:
-    provider: Provider
     recorder: Recorder
     open_intent_s: int
 
     def follow(self, exchange: Exchange, heritage: Heritage, table: IdTable) -> None:
         """Takes over a job that the client has detached from."""
+        made = {Kind.RESPONSE: exchange.known_mapper.h(Kind.RESPONSE, exchange.job)}
+        heritage = replace(heritage, roots={**heritage.roots, **made})
         self.recorder.tasks.spawn("settle detached job", self._follow(exchange, heritage, table))
 
     async def _follow(self, exchange: Exchange, heritage: Heritage, table: IdTable) -> None:
@@ -47,7 +49,7 @@ class Settler:
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
             try:
-                status, body = await self._poll(exchange.job)
+                status, body = await _poll(exchange.known_provider, exchange.job)
             except UpstreamError:
                 continue
             try:
@@ -64,7 +66,8 @@ class Settler:
                 continue
             return
 
-    async def _poll(self, job: str) -> tuple[int, bytes]:
-        target = f"/responses/{quote(job, safe='')}".encode()
-        async with await self.provider.upstream.send(self.provider.fetch("GET", target)) as answer:
-            return answer.status, await answer.read(self.provider.max_answer_bytes)
+
+async def _poll(provider: Provider, job: str) -> tuple[int, bytes]:
+    target = f"/responses/{quote(job, safe='')}".encode()
+    async with await provider.upstream.send(provider.fetch("GET", target)) as answer:
+        return answer.status, await answer.read(provider.max_answer_bytes)

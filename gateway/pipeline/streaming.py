@@ -7,12 +7,14 @@ children's mappings and the outcome are. Back-pressure: what the client has not 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from typing import Final, Self
 
 import orjson
 
 from gateway.errors import Problem, error_fields
+from gateway.pipeline.exchange import Outlet
 from gateway.surfaces.spec import Spec, Typed
 from gateway.upstreams import UpstreamAnswer
 
@@ -20,6 +22,29 @@ PING: Final = b": ping\n"
 """A comment without a blank line: a blank line would make the official SDK parse an empty event."""
 
 MAX_WAITING_BYTES: Final = 256 * 1024
+
+
+@dataclass(slots=True, eq=False)
+class Begun:
+    """A stream or a download whose first bytes are here. Closing it ends it also where nobody has read of it."""
+
+    first: bytes
+    rest: AsyncGenerator[bytes, None]
+
+    def lend(self, outlet: Outlet) -> None:
+        """Takes no shorter way: files come in large pieces, and gain nothing by one."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if first := self.first:
+            self.first = b""
+            return first
+        return await anext(self.rest)
+
+    async def aclose(self) -> None:
+        await self.rest.aclose()
 
 
 class Mailbox:

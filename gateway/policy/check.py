@@ -27,7 +27,8 @@ from gateway.policy.source import SUFFIX, PolicyError
 
 CASES_SUFFIX: Final = ".cases.toml"
 _TENANT: Final = "aaaaaaaaaaaaaaaa"
-_KEYS: Final = frozenset({"name", "action", "principal", "resource", "context", "expect", "policy"})
+_NEEDED: Final = ("name", "action", "expect")
+_KEYS: Final = frozenset({*_NEEDED, "principal", "resource", "context", "policy"})
 _CONTEXT: Final = {
     one.name: tuple if one.name == "tools" else get_type_hints(Circumstances)[one.name] for one in fields(Circumstances)
 }
@@ -76,6 +77,8 @@ def read_cases(folder: Path, actions: Mapping[str, tuple[str, ...]]) -> Iterator
         path = policy.with_suffix(CASES_SUFFIX)
         try:
             document = tomllib.loads(path.read_text("utf-8"))
+        except FileNotFoundError:
+            raise PolicyError([f"{path.name}: is missing; it holds the cases of {policy.name}"]) from None
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise PolicyError([f"{path.name}: cannot be read: {error}"]) from None
         tables = document.get("case")
@@ -84,8 +87,8 @@ def read_cases(folder: Path, actions: Mapping[str, tuple[str, ...]]) -> Iterator
         for number, table in enumerate(tables, start=1):
             try:
                 yield _case(path.name, table, actions)
-            except (KeyError, TypeError, ValueError) as error:
-                raise PolicyError([f"{path.name}: case {number}: {type(error).__name__}: {error}"]) from None
+            except (TypeError, ValueError) as error:
+                raise PolicyError([f"{path.name}: case {number}: {error}"]) from None
 
 
 def _case(file: str, table: Any, actions: Mapping[str, tuple[str, ...]]) -> Case:
@@ -93,10 +96,14 @@ def _case(file: str, table: Any, actions: Mapping[str, tuple[str, ...]]) -> Case
         raise TypeError("must be a table")
     if unknown := table.keys() - _KEYS:
         raise ValueError(f"unknown keys {', '.join(sorted(unknown))}")
+    if missing := [name for name in _NEEDED if name not in table]:
+        raise ValueError(f"has no {', '.join(missing)}")
     if table["action"] not in actions:
         raise ValueError(f"no route has the action {table['action']}")
     policy = table.get("policy", "")
     outcomes: dict[str, Decision] = {"allow": Allow(policy), "deny": Deny(Reason.POLICY_DENIED, policy)}
+    if table["expect"] not in outcomes:
+        raise ValueError(f"expect must be {' or '.join(outcomes)}")
     resource = _resource(**table["resource"]) if "resource" in table else None
     circumstances = _circumstances(table.get("context", {}))
     return Case(

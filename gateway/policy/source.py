@@ -68,13 +68,19 @@ def shipped_folder() -> Path:
     raise PolicyError(["policies/: the policies that come with the gateway are missing"])
 
 
+def _unreadable(folder: Path, error: OSError | UnicodeDecodeError) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename or folder}: cannot be read: {error.strerror}"
+    return f"{folder}: cannot be read: {error}"
+
+
 def read_folder(folder: Path, actions: Mapping[str, tuple[str, ...]]) -> Source:
     """`actions`: every action and the groups that it is in. Raises PolicyError with every mistake."""
     try:
         schema_text = (folder / SCHEMA_FILE).read_text("utf-8")
         files = {path.name: path.read_text("utf-8") for path in sorted(folder.glob(f"*{SUFFIX}"))}
     except (OSError, UnicodeDecodeError) as error:
-        raise PolicyError([f"{folder}: cannot be read: {error}"]) from None
+        raise PolicyError([_unreadable(folder, error)]) from None
     schema = _schema(schema_text, actions)
     statements = [one for name, text in files.items() for one in split(name, text)]
     if not statements:

@@ -39,6 +39,8 @@ _TAIL: Final = rb"(?:[0-9A-Za-z]{20,64}|" + _UUID + rb")(?![0-9A-Za-z_-])"
 # Two patterns, because `re` runs to the next `_` six times faster than to the next of two characters.
 _SUSPECTS: Final = (re.compile(rb"_" + _TAIL), re.compile(rb"-" + _TAIL))
 _BEFORE: Final = re.compile(rb"[0-9A-Za-z_-]*\Z")
+_TUNED: Final = b"ft:"
+_NAMES: Final = re.compile(rb"(?<![0-9A-Za-z_-])ft:[0-9A-Za-z][0-9A-Za-z._:-]{6,250}[0-9A-Za-z]")
 _PREFIXES: Final = frozenset(prefix.encode() for prefix in PREFIXES)
 _LONGEST_PREFIX: Final = max(map(len, _PREFIXES))
 _MOST_CLEARED: Final = 256
@@ -69,7 +71,7 @@ _TEXTS: Final = frozenset(
         "obfuscation",
         "encrypted_content", "fingerprint", "user", "prompt_cache_key", "safety_identifier", "continuation_id",
         "skills", "path",
-        "call_id", "tool_call_id", "caller_id", "stream_id", "event_id", "custom_id", "connector_id", "model",
+        "call_id", "tool_call_id", "caller_id", "stream_id", "event_id", "custom_id", "connector_id",
     }
 )  # fmt: skip
 """Keys whose strings are theirs, or tokens that address nothing; objects below them are looked into."""
@@ -147,6 +149,10 @@ def _suspect(
                     return prefix
             if len(cleared) < _MOST_CLEARED:
                 cleared.add(around)
+    for name in _NAMES.findall(data) if _TUNED in data else ():
+        text = name.decode("ascii")
+        if text not in issued and text not in quoted and not verify(text):
+            return _TUNED
     return None
 
 

@@ -35,7 +35,10 @@ class _Shape:
 
 _QUOTE: Final = r"[`'\"‘’“”]?"
 _ID: Final = _QUOTE + r"(?P<id{n}>[^\s`'\"‘’“”]{{1,256}}?)" + _QUOTE
-_NOUNS: Final = "Chat completion|Response|Conversation|Prompt|Item|File|Vector store|Container|Batch|Message"
+_NOUNS: Final = (
+    "Chat completion|Response|Conversation|Prompt|Item|File batch|File|Vector store|Container file|Container|Batch|Message"
+    "|Skill"
+)
 _ITEM_TYPE: Final = _QUOTE + r"(?P<word>[a-z_]{1,40})" + _QUOTE
 
 
@@ -46,7 +49,11 @@ def _shape(said: str, template: str, anonymous: str) -> _Shape:
     return _Shape(re.compile(said), template, anonymous)
 
 
+EXPIRED: Final = "Container not found."
+"""For a container that nobody used for too long: what is in it is gone, and so is it."""
+
 _SHAPES: Final = (
+    _shape(r"[Cc]ontainer\b.{0,100}\bexpired", EXPIRED, EXPIRED),
     _shape(
         r"Previous response with id <ID1> not found",
         "Previous response with id '{id1}' not found.",
@@ -141,6 +148,17 @@ _NEUTRAL_BY_CODE: Final = {
     "server_error": "The upstream had an error while processing the request. Please try again.",
     "invalid_prompt": "The prompt was refused.",
     "content_policy_violation": "The request was refused by the content policy.",
+    # Of batches, and of single lines.
+    "invalid_json_line": "This line is not valid JSON.",
+    "duplicate_custom_id": "An earlier line has the same custom_id.",
+    "url_mismatch": "The url of this line is not the batch's endpoint.",
+    "model_mismatch": "This line names another model than the lines before it.",
+    "empty_file": "The file has no lines.",
+    "too_many_tasks": "The file has too many lines.",
+    "token_limit_exceeded": "Too many tokens wait in batches. Please try again once some of them are completed.",
+    "batch_expired": "The request was not carried out before the batch expired.",
+    "batch_cancelled": "The request was not carried out before the batch was cancelled.",
+    "request_timeout": "The request took too long.",
 }
 _NEUTRAL_BY_TYPE: Final = {
     "invalid_request_error": "The upstream refused the request as invalid.",

@@ -5,12 +5,13 @@ Every event type is treated alike, whether the table knows it or not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from gateway.errors import Problem, Reason
+from gateway.rewrite.compiling import once_a_spec
 from gateway.rewrite.id_table import SHORTEST, IdTable
 from gateway.rewrite.outbound import decide, realign
 from gateway.rewrite.runs import choice_of, choices, only, pieces
@@ -22,7 +23,7 @@ from gateway.surfaces.spec import UNKNOWN, Id, Media, Obj, Plain, Spec, Speech, 
 TERMINAL: Final = frozenset(
     {
         "response.completed", "response.incomplete", "response.failed", "response.cancelled", "image_generation.completed",
-        "error",
+        "image_edit.completed", "speech.audio.done", "transcript.text.done", "error",
     }
 )  # fmt: skip
 """Types of a stream's last event. A stream whose events have no type ends in `[DONE]`, or in an error."""
@@ -135,6 +136,12 @@ class EventTranslator:
         before = self.release() if terminal else self._release_for(kind, event) if self.holding and not chunk else ()
         before = ended + before
         return Translated(splice(data, event, edits, self._table), before, terminal, failed)
+
+    def forget(self, raws: Collection[str]) -> None:
+        """What the table has forgotten: texts of these items go on as new ones, except where some of them is held back."""
+        self.openings = Openings(self._table)
+        for place in [place for place in self._utterances if place[1] in raws and place not in self.holding]:
+            del self._utterances[place]
 
     def release(self) -> tuple[tuple[str, bytes], ...]:
         """Everything that is still held back, as events: for the end of the stream."""
@@ -250,20 +257,14 @@ def _spec_of(spec: Spec, kind: str, field: str) -> Spec:
     return chosen.fields.get(field, chosen.rest) if isinstance(chosen, Obj) else UNKNOWN
 
 
-_PLAIN_TYPES: Final[dict[int, tuple[Spec, frozenset[str]]]] = {}
-
-
+@once_a_spec
 def _plain_types(spec: Spec) -> frozenset[str]:
     """Types of events that hold one item's ID and a piece of its text."""
-    known = _PLAIN_TYPES.get(id(spec))
-    if known is None:
-        table: Mapping[str, Obj] = spec.table if isinstance(spec, Typed) and spec.key == "type" else {}
-        plain = frozenset(
-            kind
-            for kind, of in table.items()
-            if kind.endswith(_DELTA)
-            and isinstance(of.fields.get("delta"), User | Speech)
-            and isinstance(of.fields.get("item_id"), Id)
-        )
-        known = _PLAIN_TYPES[id(spec)] = (spec, plain)
-    return known[1]
+    table: Mapping[str, Obj] = spec.table if isinstance(spec, Typed) and spec.key == "type" else {}
+    return frozenset(
+        kind
+        for kind, of in table.items()
+        if kind.endswith(_DELTA)
+        and isinstance(of.fields.get("delta"), User | Speech)
+        and isinstance(of.fields.get("item_id"), Id)
+    )

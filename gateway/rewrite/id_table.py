@@ -7,13 +7,13 @@ it), *referenced* (written in its normal form, without a record) or made *inert*
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from gateway.errors import Problem, Reason, quotable
 from gateway.ids.form import MAX_CHARS, TAIL_CHARS, prefix_of
 from gateway.ids.kinds import kind_of_prefix
-from gateway.ids.shape import find_raw
+from gateway.ids.shape import find_in_names, find_raw
 from gateway.names import Kind
 
 SHORTEST: Final = 16
@@ -84,8 +84,8 @@ class IdTable:
         """All touched IDs, for the egress scan; another tuple once there is one more."""
         self._sent = dict(sent or {})
         self._said = {text: text for text in self._sent.values()} | self._sent
-        self._minted: set[str] = set()
-        self._inert: set[str] = set()
+        self._settled: set[str] = set()
+        """What was minted or made inert: nothing more becomes of it."""
         self.everywhere: dict[str, Touched] = {}
         """What is replaced wherever it stands, so that its places need no edit of their own; by raw ID."""
         self._touched: list[Touched] = []
@@ -99,14 +99,14 @@ class IdTable:
 
     def mint(self, kind: Kind, raw: str, parent: str) -> str:
         """The service itself wrote `raw` here. What was made inert before stays so: one thing, one opaque ID."""
-        if raw in self._minted or raw in self._inert:
+        if raw in self._settled:
             return self.texts[raw]
         text = self._known(raw)
         if text is None:
             text = self._decide(raw, self.minter.opaque(kind, raw))
         elif text == raw:
             return raw
-        self._minted.add(raw)
+        self._settled.add(raw)
         self.new.append(Minted(kind, raw, parent))
         return text
 
@@ -119,18 +119,19 @@ class IdTable:
         """`raw` stands where the service is not known to write an ID: inert, unless it was decided before."""
         text = self._known(raw)
         if text is None:
-            self._inert.add(raw)
+            self._settled.add(raw)
             text = self._decide(raw, self.minter.inert(None, raw))
         return text
 
     def disarm_within(self, text: str) -> None:
-        """Decide on everything of raw shape in `text`; `replace` then writes it."""
-        for start, end in find_raw(text):
+        """Decide on everything of raw shape in `text`, which may be a name that the service made; `replace` then writes it."""
+        for start, end in find_in_names(text):
             self.disarm(text[start:end])
 
-    def refer_within(self, text: str) -> None:
-        """The same for a text in which opaque IDs become raw on their way in: what it holds may have been one of them."""
-        for start, end in find_raw(text):
+    def refer_within(self, text: str, *, name: bool = False) -> None:
+        """The same for a text, or a `name`, in which opaque IDs become raw on their way in: what it holds may have been one of
+        them."""
+        for start, end in find_in_names(text) if name else find_raw(text):
             raw = text[start:end]
             kind = kind_of_prefix(prefix_of(None, raw))
             if kind is None:
@@ -153,6 +154,28 @@ class IdTable:
         """Values of the request that an error message may quote where they are no IDs."""
         for text in texts:
             self._said.setdefault(text, text)
+
+    def restore(self, raw: str, text: str) -> None:
+        """From here on `raw` reads as `text`, which the client wrote for it."""
+        if raw not in self.texts:
+            self._sent[raw] = text
+            self._said |= {text: text, raw: text}
+            self._decide(raw, text)
+
+    def forget(self, raws: Collection[str]) -> None:
+        """These were never seen: for a table that lasts. Where a minter always says the same of one, so does the table."""
+        for raw in raws:
+            text = self.texts.pop(raw)
+            self._sent.pop(raw, None)
+            self._said.pop(raw, None)
+            self._said.pop(text, None)
+            self._settled.discard(raw)
+            if (one := self.everywhere.pop(raw, None)) is not None:
+                del self._texts_by_bytes[one.raw_bytes]
+        self.issued = set(self.texts.values())
+        self._touched = list(self.everywhere.values())
+        self._stale = True
+        self.raws = tuple([one.raw_bytes for one in self._touched])
 
     def take_new(self) -> tuple[Minted, ...]:
         """What was minted since the last call: the records to write before anything else leaves."""
@@ -223,7 +246,7 @@ class IdTable:
 
     def _is_ours(self, text: str) -> bool:
         """An opaque ID, told by its form before its tag is computed."""
-        return TAIL_CHARS < len(text) <= MAX_CHARS and text[-TAIL_CHARS - 1] in "_-" and self.minter.verify(text)
+        return TAIL_CHARS < len(text) <= MAX_CHARS and text[-TAIL_CHARS - 1] in "_-:" and self.minter.verify(text)
 
     def _decide(self, raw: str, text: str) -> str:
         self.texts[raw] = text

@@ -6,6 +6,7 @@ answer of their own MCP server must not get it back as an ID of theirs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gateway.errors import Problem, Reason
@@ -15,7 +16,7 @@ from gateway.rewrite.sift import Findings, sift
 from gateway.rewrite.splice import Edit, parse, splice
 from gateway.surfaces.spec import Spec
 
-__all__ = ["IdTable", "Minted", "Minter", "Touched", "translate_json"]
+__all__ = ["IdTable", "Minted", "Minter", "Touched", "translate_json", "translate_rows"]
 
 
 def translate_json(body: bytes, spec: Spec, table: IdTable) -> bytes:
@@ -30,6 +31,27 @@ def translate_json(body: bytes, spec: Spec, table: IdTable) -> bytes:
     except RecursionError:
         raise Problem(Reason.UPSTREAM_BAD_ANSWER) from None
     return splice(body, document, decide(findings, table), table)
+
+
+def translate_rows(
+    rows: Sequence[tuple[bytes, Any]], spec: Spec, table: IdTable
+) -> list[tuple[bytes, tuple[Minted, ...]]]:
+    """The same for several documents that leave as one, each given with its parsed value: its bytes, and what it minted.
+
+    All are looked through before one is written, for an ID of any may stand in a text of another.
+    """
+    try:
+        found = [sift(document, spec) for _, document in rows]
+    except RecursionError:
+        raise Problem(Reason.UPSTREAM_BAD_ANSWER) from None
+    minted = []
+    for findings in found:
+        decide(findings, table)
+        minted.append(table.take_new())
+    return [
+        (splice(body, document, decide(findings, table), table), new)
+        for (body, document), findings, new in zip(rows, found, minted, strict=True)
+    ]
 
 
 def decide(findings: Findings, table: IdTable) -> list[Edit]:
@@ -54,6 +76,8 @@ def decide(findings: Findings, table: IdTable) -> list[Edit]:
         edits += rewrite_error(failure, table)
     for text in findings.replayed:
         table.refer_within(text)
+    for text in findings.paths:
+        table.refer_within(text, name=True)
     for text in findings.labels:
         table.disarm_within(text)
     for holder, key, text in findings.blobs:
@@ -64,6 +88,7 @@ def decide(findings: Findings, table: IdTable) -> list[Edit]:
         restored = table.minter.restore_token(text)
         if restored is not None and restored != text:
             edits.append(Edit(holder, key, text, restored))
+    edits += [Edit(holder, key, secret, instead) for holder, key, secret, instead in findings.secrets]
     for part, said in findings.parts:
         edits += _realign(part, said, table)
     return edits

@@ -10,12 +10,16 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
+from gateway.ids.kinds import KINDS
 from gateway.ids.shape import find_raw
 from gateway.names import Kind
+from gateway.rewrite.compiling import once_a_spec
 from gateway.surfaces.spec import (
     Blob,
     Each,
     Either,
+    Fault,
+    File,
     Hashed,
     Id,
     Label,
@@ -23,6 +27,7 @@ from gateway.surfaces.spec import (
     Obj,
     Plain,
     Role,
+    Secret,
     Spec,
     Speech,
     Typed,
@@ -33,25 +38,33 @@ from gateway.surfaces.spec import (
 Holder = dict[str, Any] | list[Any]
 Key = str | int
 
-TOKENS: Final = frozenset({"call_id", "caller_id", "stream_id", "event_id", "custom_id", "connector_id", "model"})
+TOKENS: Final = frozenset({"call_id", "caller_id", "stream_id", "event_id", "custom_id", "connector_id"})
 """Keys of values that look like IDs and address nothing: they pass wherever they stand."""
 
 _SHORTEST_SHAPE: Final = 20
 _LONGEST_NAME: Final = 64
 """Characters of a key up to which it is remembered."""
 _SCALARS: Final = frozenset({int, float, bool, type(None)})
-_BESIDE: Final = {
-    Kind.CONTAINER_FILE: Kind.CONTAINER,
-    Kind.UPLOAD_PART: Kind.UPLOAD,
-    Kind.VECTOR_STORE_BATCH: Kind.VECTOR_STORE,
-}
-"""Children whose root stands beside them in the same object."""
+_BESIDE: Final = {kind: row.roots[0] for kind, row in KINDS.items() if len(row.roots) == 1}
+"""Children whose root may stand beside them in the same object."""
 
 
 class Findings:
     """The places, each as the object or array that holds it and its key there."""
 
-    __slots__ = ("blobs", "errors", "hashed", "labels", "loose", "made", "named", "parts", "replayed")
+    __slots__ = (
+        "blobs",
+        "errors",
+        "hashed",
+        "labels",
+        "loose",
+        "made",
+        "named",
+        "parts",
+        "paths",
+        "replayed",
+        "secrets",
+    )
 
     def __init__(self) -> None:
         self.made: list[tuple[Kind, Holder, Key, str, str]] = []
@@ -60,12 +73,16 @@ class Findings:
         """The service refers to something."""
         self.labels: list[str] = []
         """Strings to search for the raw shape."""
+        self.paths: list[str] = []
+        """Names in which an earlier request may have put raw IDs of its own."""
         self.replayed: list[str] = []
         """Strings in which an earlier request may have put raw IDs of its own."""
         self.loose: list[tuple[Holder, Key, str]] = []
         """Strings under a key that says ID and that no table knows."""
         self.blobs: list[tuple[Holder, Key, str]] = []
         self.hashed: list[tuple[Holder, Key, str]] = []
+        self.secrets: list[tuple[Holder, Key, Any, str | None]] = []
+        """What nobody may read again, and what stands there instead."""
         self.parts: list[tuple[dict[str, Any], str]] = []
         """Objects whose text (the key; an object of texts, for a choice) has annotations or log probabilities."""
         self.errors: list[dict[str, Any]] = []
@@ -84,18 +101,9 @@ def sift(value: Any, spec: Spec) -> Findings:
     return findings
 
 
-_COMPILED: Final[dict[int, tuple[Spec, Visit | None]]] = {}
-
-
-def compiled(spec: Spec) -> Visit | None:
-    """The walk of `spec`; None where there is nothing to look for. Specs are constants, so each is compiled once."""
-    known = _COMPILED.get(id(spec))
-    if known is None:
-        known = _COMPILED[id(spec)] = (spec, _compile(spec))
-    return known[1]
-
-
-def _compile(spec: Spec) -> Visit | None:  # noqa: PLR0911 - one a kind of spec
+@once_a_spec
+def compiled(spec: Spec) -> Visit | None:  # noqa: PLR0911 - one a kind of spec
+    """The walk of `spec`; None where there is nothing to look for."""
     match spec:
         case Speech(restore=True):
             return _replayed
@@ -103,8 +111,14 @@ def _compile(spec: Spec) -> Visit | None:  # noqa: PLR0911 - one a kind of spec
             return None
         case Plain() | Media():
             return _exempt
-        case Unknown() | Label():
+        case Label(refers=True):
+            return _path
+        case Unknown() | Label() | File():
             return _unknown
+        case Fault():
+            return _fault
+        case Secret():
+            return _secret(spec)
         case Id():
             return _id(spec)
         case Blob():
@@ -136,11 +150,28 @@ def _replayed(findings: Findings, holder: Holder, key: Key, value: Any, parent: 
             _replayed(findings, holder, key, member, parent)
 
 
+def _path(findings: Findings, holder: Holder, key: Key, value: Any, parent: str) -> None:
+    if type(value) is str:
+        findings.paths.append(value)
+    else:
+        _unknown(findings, holder, key, value, parent)
+
+
 def _blob(findings: Findings, holder: Holder, key: Key, value: Any, parent: str) -> None:
     if type(value) is str and value:
         findings.blobs.append((holder, key, value))
     else:
         _exempt(findings, holder, key, value, parent)
+
+
+def _secret(spec: Secret) -> Visit:
+    public, instead = spec.public, spec.instead
+
+    def visit(findings: Findings, holder: Holder, key: Key, value: Any, parent: str) -> None:
+        if value is not None and not (type(value) is str and value in public):
+            findings.secrets.append((holder, key, value, instead))
+
+    return visit
 
 
 def _hashed(findings: Findings, holder: Holder, key: Key, value: Any, parent: str) -> None:
@@ -151,13 +182,13 @@ def _hashed(findings: Findings, holder: Holder, key: Key, value: Any, parent: st
 
 
 def _id(spec: Id) -> Visit:
-    kind, passes = spec.kind, spec.passes
+    kind, passes, only = spec.kind, spec.passes, spec.only
     makes = spec.role in (Role.OWN, Role.MADE)
 
     def visit(findings: Findings, holder: Holder, key: Key, value: Any, parent: str) -> None:
         if type(value) is not str:
             _exempt(findings, holder, key, value, parent)
-        elif not value or (passes and value.startswith(passes)):
+        elif not value or (passes and value.startswith(passes)) or not value.startswith(only):
             return
         elif makes:
             findings.made.append((kind, holder, key, value, parent))
@@ -260,6 +291,11 @@ def _child(visit: Visit | None, beside: str) -> Visit | None:
         visit(findings, holder, key, value, root if type(root) is str else parent)
 
     return child
+
+
+def _fault(findings: Findings, holder: Holder, key: Key, value: Any, parent: str) -> None:
+    _unknown(findings, holder, key, value, parent)
+    _failure(findings, value)
 
 
 def _failure(findings: Findings, value: Any) -> None:

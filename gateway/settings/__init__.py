@@ -5,8 +5,10 @@ package; `load` gathers them, or reports every mistake at once, each with its pl
 """
 
 from gateway.settings.describe import describe, example
-from gateway.settings.keys import (
+from gateway.settings.load import Mistake, SettingsError, load, wants_colours
+from gateway.settings.sections import (
     Audit,
+    Console,
     Demo,
     Log,
     Metrics,
@@ -17,10 +19,10 @@ from gateway.settings.keys import (
     Settings,
     TransportLimits,
 )
-from gateway.settings.load import Mistake, SettingsError, load, wants_colours
 
 __all__ = [
     "Audit",
+    "Console",
     "Demo",
     "Log",
     "Metrics",

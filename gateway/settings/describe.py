@@ -8,8 +8,10 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Final
 
+from gateway.settings.console_issuers import CONSOLE_ISSUER_KEYS
 from gateway.settings.issuers import ISSUER_KEYS
 from gateway.settings.keys import KEYS, SECTIONS, Key
+from gateway.settings.upstreams import UPSTREAM_KEYS
 
 _WIDTH: Final = 118
 
@@ -25,6 +27,23 @@ _ISSUERS: Final = """\
 # where there are some. An issuer speaks for one tenant, or for a closed list of tenants, never for whom it likes.
 """
 
+_UPSTREAMS: Final = """\
+# Further keys, projects and servers beside [openai]: one [[openai.upstream]] table each. A tenant's new objects are made
+# at one of them; what exists is served by the key that made it, or by another of its scope.
+"""
+
+_CONSOLE_ISSUERS: Final = """\
+# OpenID providers that auditors sign in to the console with: one [[console.issuer]] table each. The redirect address to
+# register there is the console's url with /sign-in/done behind it.
+"""
+
+_TABLES: Final = (
+    (_UPSTREAMS, "openai.upstream", UPSTREAM_KEYS),
+    (_ISSUERS, "issuer", ISSUER_KEYS),
+    (_CONSOLE_ISSUERS, "console.issuer", CONSOLE_ISSUER_KEYS),
+)
+"""What may be there several times: what to say of it, its name, and its keys."""
+
 
 def describe() -> str:
     """Every setting: its key in the file, its variable, default, unit and meaning."""
@@ -37,8 +56,9 @@ def describe() -> str:
             f"    {variable}{default}",
             *wrap(row.doc, 100, initial_indent="    ", subsequent_indent="    "),
         ]
-    lines += ["[[issuer]] (in the file only)"]
-    lines += [f"    {name}: {one.doc}" for name, one in ISSUER_KEYS.items()]
+    for _, table, keys in _TABLES:
+        lines += [f"[[{table}]] (in the file only)"]
+        lines += [f"    {name}: {one.doc}" for name, one in keys.items()]
     return "\n".join(lines)
 
 
@@ -50,11 +70,9 @@ def example() -> str:
         parts.append(
             "\n".join([*heading, *(line for row in KEYS if row.section == section for line in _entry(row))]) + "\n"
         )
-    parts.append(
-        _ISSUERS
-        + "#[[issuer]]\n"
-        + "".join(f"# {one.doc}\n#{name} = {one.example}\n" for name, one in ISSUER_KEYS.items())
-    )
+    for opening, name, keys in _TABLES:
+        entries = "".join(f"# {one.doc}\n#{key} = {one.example}\n" for key, one in keys.items())
+        parts.append(f"{opening}#[[{name}]]\n{entries}")
     return "\n".join(parts)
 
 

@@ -14,11 +14,16 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from gateway.authn.issuer import IssuerSettings
+from gateway.authn.relying_party import RelyingParty
 from gateway.settings.checks import contradictions
+from gateway.settings.console_issuers import read_console_issuer
 from gateway.settings.issuers import read_issuer
-from gateway.settings.keys import KEYS, SECTIONS, Key, Redis, Settings
+from gateway.settings.keys import KEYS, SECTIONS, Key
 from gateway.settings.readers import read_path, read_secret_file
+from gateway.settings.sections import Console, OpenAI, Redis, Settings
+from gateway.settings.upstreams import read_upstream
 from gateway.stores.address import parse_target
+from gateway.upstreams.fleet import FIRST, UpstreamSettings
 
 CONFIG_VARIABLE: Final = "COATCHECK_CONFIG"
 DEFAULT_FILE: Final = Path("coatcheck.toml")
@@ -26,6 +31,13 @@ _ELSEWHERE: Final = frozenset({CONFIG_VARIABLE, "COATCHECK_PYTHON"})
 """Variables of this prefix that are no settings: the file's place, and the Python of `make test-clients`."""
 _SERVICE_LINK: Final = re.compile(r"COATCHECK(_[A-Z0-9]+)*_(SERVICE_(HOST|PORT)|PORT_[0-9]+_)\w*")
 """What Kubernetes sets for a service of our name (https://kubernetes.io/docs/concepts/services-networking/service/)."""
+
+_TABLES: Final[dict[type, frozenset[str]]] = {
+    Settings: frozenset({"issuer"}),
+    Console: frozenset({"issuer"}),
+    OpenAI: frozenset({"upstream"}),
+}
+"""What else a section may hold: tables of which there may be several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +64,15 @@ def load(
     file: Path | None = None,
     *,
     serves: bool = True,
+    reviews: bool = False,
     defaults: Mapping[str, object] | None = None,
 ) -> Settings:
     """The settings. `overrides` (by `section.name`, from the command line) win over `env` (None: the process's own), which
     wins over the file, which wins over `defaults` (by `section.name`) where those are to be others than the settings' own.
-    `serves`: whether an upstream key is needed. Raises SettingsError with every mistake."""
-    return _Reading(overrides or {}, os.environ if env is None else env, file, defaults or {}).settings(serves)
+    `serves`: whether an upstream key is needed. `reviews`: for the console alone, which needs no root key where it has the
+    audit root key. Raises SettingsError with every mistake."""
+    reading = _Reading(overrides or {}, os.environ if env is None else env, file, defaults or {})
+    return reading.settings(serves=serves and not reviews, reviews=reviews)
 
 
 def wants_colours(env: Mapping[str, str] | None = None) -> bool:
@@ -87,7 +102,7 @@ class _Reading:
         self._file = file or DEFAULT_FILE
         self._document = self._parse(required=file is not None)
 
-    def settings(self, serves: bool) -> Settings:
+    def settings(self, *, serves: bool, reviews: bool) -> Settings:
         self._refuse_unknown()
         values: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
         for row in KEYS:
@@ -96,8 +111,14 @@ class _Reading:
                 values[row.section][row.name] = found
         top = values.pop("")
         made = Settings(**top, **{section: SECTIONS[section](**given) for section, given in values.items()})
-        made = replace(made, redis=self._redis(made.redis), **self._issuers())
-        for name, mend in contradictions(made, serves):
+        made = replace(
+            made,
+            redis=self._redis(made.redis),
+            **self._issuers(),
+            **self._console_issuers(),
+            upstreams=self._upstreams(),
+        )
+        for name, mend in contradictions(made, serves=serves, reviews=reviews):
             if name not in self._places or not self._is_wrong(self._places[name]):
                 self._mistake(self._places.get(name) or _where_to_set(name), mend)
         if self._mistakes:
@@ -179,7 +200,8 @@ class _Reading:
                 continue
             known = {row.in_file for row in KEYS if row.section == section}
             if cls is Settings:
-                known |= SECTIONS.keys() | {"issuer"}
+                known |= SECTIONS.keys()
+            known |= _TABLES.get(cls, frozenset())
             secrets = {row.name: row for row in KEYS if row.section == section and row.secret}
             for name in table.keys() - known:
                 place = f"{self._file}, [{section}] {name}" if section else f"{self._file}, {name}"
@@ -221,15 +243,49 @@ class _Reading:
         )
         return replace(redis, target=target)
 
-    def _issuers(self) -> dict[str, Any]:
-        tables = self._document.get("issuer", [])
+    def _section(self, name: str) -> dict[str, Any]:
+        section = self._document.get(name)
+        return section if isinstance(section, dict) else {}
+
+    def _tables(self, where: dict[str, Any], name: str) -> Iterator[tuple[str, dict[str, object]]]:
+        """The tables of that name in `where`, each with its place."""
+        tables = where.get(name.rpartition(".")[2], [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            self._mistake(f"{self._file}, issuer", "must be tables: [[issuer]]")
-            return {}
+            self._mistake(f"{self._file}, {name}", f"must be tables: [[{name}]]")
+            return
+        for number, table in enumerate(tables, start=1):
+            yield f"{self._file}, [[{name}]] number {number}", table
+
+    def _console_issuers(self) -> dict[str, Any]:
+        parties: list[RelyingParty] = []
+        for place, table in self._tables(self._section("console"), "console.issuer"):
+            read = read_console_issuer(table)
+            if not isinstance(read, RelyingParty):
+                for name, mend in read.items():
+                    self._mistake(f"{place}, {name}", mend)
+            elif any(other.provider.issuer == read.provider.issuer for other in parties):
+                self._mistake(f"{place}, issuer", "is set twice")
+            else:
+                parties.append(read)
+        return {"console_issuers": tuple(parties)}
+
+    def _upstreams(self) -> tuple[UpstreamSettings, ...]:
+        upstreams: list[UpstreamSettings] = []
+        for place, table in self._tables(self._section("openai"), "openai.upstream"):
+            read = read_upstream(table)
+            if not isinstance(read, UpstreamSettings):
+                for name, mend in read.items():
+                    self._mistake(f"{place}, {name}", mend)
+            elif read.name == FIRST or any(other.name == read.name for other in upstreams):
+                self._mistake(f"{place}, name", f"is taken; {FIRST} is what [openai] is called")
+            else:
+                upstreams.append(read)
+        return tuple(upstreams)
+
+    def _issuers(self) -> dict[str, Any]:
         issuers: list[IssuerSettings] = []
         origins: dict[str, tuple[str, ...]] = {}
-        for number, table in enumerate(tables, start=1):
-            place = f"{self._file}, [[issuer]] number {number}"
+        for place, table in self._tables(self._document, "issuer"):
             read = read_issuer(table)
             if isinstance(read, tuple):
                 settings, allowed = read

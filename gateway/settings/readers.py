@@ -21,6 +21,7 @@ _BOOLEANS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": F
 _MAX_SECRET_BYTES: Final = 4_096
 _LEAST_DISTINCT_BYTES: Final = 16
 """32 random bytes have about 30 distinct ones; fewer than 16 come once in 10^17 keys, and from every typed-in filler."""
+_LEAST_WEBHOOK_KEY_BYTES: Final = 16
 
 
 def read_text(value: object) -> str:
@@ -107,10 +108,7 @@ read_provider: Final = _one_of("stand-in", "openai")
 
 def read_key(text: str) -> bytes:
     """A root key: 32 random bytes in base64 (RFC 4648 section 4)."""
-    try:
-        key = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
+    key = _decoded(text)
     if len(key) != 32:
         raise ValueError("must be 32 bytes in base64; make one with: openssl rand -base64 32")
     if len(set(key)) < _LEAST_DISTINCT_BYTES:
@@ -118,11 +116,38 @@ def read_key(text: str) -> bytes:
     return key
 
 
+def read_random(text: str) -> str:
+    """A credential that nobody can guess: at least 32 random bytes in base64 (RFC 4648 section 4), as it is sent."""
+    key = _decoded(text)
+    if not 32 <= len(key) <= 256 or len(set(key)) < _LEAST_DISTINCT_BYTES:
+        raise ValueError("must be at least 32 random bytes in base64; make one with: openssl rand -base64 32")
+    return text
+
+
 def read_token(text: str) -> str:
     """A password or API key."""
     if not re.fullmatch(r"[\x21-\x7e]{1,1024}", text):
         raise ValueError("must be 1 to 1,024 visible ASCII characters")
     return text
+
+
+def read_webhook_secret(text: str) -> str:
+    """A Standard Webhooks secret as it is handed out: `whsec_` and at least 16 bytes in base64.
+
+    What is no base64 would make a short key or none, with which anybody can sign.
+    """
+    key = _decoded(text.removeprefix("whsec_"))
+    if not text.startswith("whsec_") or len(key) < _LEAST_WEBHOOK_KEY_BYTES:
+        raise ValueError("must be whsec_ and a key in base64, as the service shows it where the endpoint is entered")
+    return text
+
+
+def _decoded(text: str) -> bytes:
+    """What base64 stands for; nothing where it is none."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return b""
 
 
 def read_secret_file(path: Path) -> str:

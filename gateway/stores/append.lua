@@ -41,13 +41,20 @@ local function position(log, writer, wseq, body)
   return 'refused'
 end
 
--- Appends bodies[first..last] as the writer's entries from wseq on; the sequence number of the last one.
-local function append(meta, log, writer, seq, wseq, bodies, first, last)
-  for i = first, last do
-    seq = seq + 1
-    redis.call('XADD', log, '0-' .. seq, 'e', bodies[i])
+-- Appends so many of the writer's entries from wseq on, of which each is a body and its MAC, in turn, from rows[first] on;
+-- the sequence number of the last one. Where the log does not end at `seq`, nil and what the script replies: somebody else's hand
+-- was in it, and it is halted. That shows at the first entry, before anything is written.
+local function append(meta, log, writer, seq, wseq, rows, first, entries)
+  for i = first, first + 2 * entries - 1, 2 do
+    seq = seq and seq + 1
+    local made = seq and redis.pcall('XADD', log, '0-' .. seq, 'e', rows[i], 'm', rows[i + 1])
+    if not seq or (type(made) == 'table' and made.err and string.find(made.err, 'equal or smaller', 1, true)) then
+      redis.call('HSET', meta, 'halted', 'the log does not end where the next event belongs')
+      return nil, redis.error_reply('LOST the log does not end where it did')
+    end
+    if type(made) == 'table' and made.err then return nil, made end
   end
   redis.call('HSET', meta, 'seq', seq)
-  redis.call('SET', writer, (wseq + last - first) .. ' ' .. seq, 'EX', WRITER_LIFE_S)
+  redis.call('SET', writer, (wseq + entries - 1) .. ' ' .. seq, 'EX', WRITER_LIFE_S)
   return seq
 end

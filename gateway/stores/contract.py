@@ -12,9 +12,12 @@ from asyncio import Future
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from gateway.names import Kind, TenantId
+
+if TYPE_CHECKING:
+    from gateway.stores.log import LogStore
 
 
 class StoreError(Exception):
@@ -50,6 +53,11 @@ class TenantStatus(StrEnum):
     SUSPENDED = "suspended"
     ERASED = "erased"
 
+    @classmethod
+    def read(cls, stored: bytes) -> TenantStatus:
+        """What is no status suspends: the scripts let only an active tenant's calls through, and `tenant resume` mends it."""
+        return next((one for one in cls if one.value.encode() == stored), cls.SUSPENDED)
+
 
 @dataclass(slots=True)
 class Entry:
@@ -66,6 +74,8 @@ class Entry:
     """A predecessor that takes no entry any more once this one is appended."""
     ends_after: int = 0
     """The predecessor's last confirmed `wseq`; if the store holds less, it lost events (`EventsLost`)."""
+    mac: bytes = b""
+    """Of the body, by the writer's key (`audit/genuine.py`); stored beside it."""
 
 
 @dataclass(slots=True)
@@ -76,6 +86,37 @@ class Lookup:
 
 
 @dataclass(slots=True)
+class Stretch:
+    """A part of a list: what has entered it in any of `scopes`, by time, from some place on."""
+
+    kind: Kind
+    scopes: tuple[str, ...]
+    count: int
+    newest_first: bool
+    after: bytes = b""
+    """`h` of the entry that it begins behind, in one of `scopes`. Empty: as `position` says."""
+    position: int = 0
+    """Of the entry that it begins behind; 0: it begins at the beginning."""
+
+
+@dataclass(slots=True)
+class Row:
+    h: bytes
+    record: bytes
+    position: int
+
+
+@dataclass(slots=True)
+class Rows:
+    known: bool
+    """Whether `Stretch.after` is in the list, or was until a day ago. False: there are no rows."""
+    rows: tuple[Row, ...]
+    """At most as many as were asked for. There may be fewer though more follow."""
+    position: int
+    """That the next stretch begins behind; 0: the list ends here."""
+
+
+@dataclass(slots=True)
 class Begin:
     entry: Entry
     credential: str = ""
@@ -83,6 +124,8 @@ class Begin:
     lookups: tuple[Lookup, ...] = ()
     open_until_s: int = 0
     """UTC seconds after which an intent without an outcome is closed as unknown; 0: a single event, nothing stays open."""
+    stretch: Stretch | None = None
+    """Of a list, read in the same call."""
 
 
 @dataclass(slots=True)
@@ -105,6 +148,8 @@ class Begun:
     credential_live: bool
     credential_record: bytes | None
     found: tuple[Found, ...] = ()
+    rows: Rows | None = None
+    """Of the stretch that was asked for."""
 
 
 class Mode(StrEnum):
@@ -113,7 +158,9 @@ class Mode(StrEnum):
     PUT = "put"
     """Creates, or lengthens the life of what is there; never changes it."""
     TOMBSTONE = "tombstone"
-    """Overwrites; keeps the longer of both lives."""
+    """Overwrites; keeps the longer of both lives, and leaves the list."""
+    GONE = "gone"
+    """Writes no record; lists pass over the one that is there for `lifetime_s`."""
 
 
 @dataclass(slots=True)
@@ -124,6 +171,8 @@ class Write:
     lifetime_s: int | None
     """None: does not expire."""
     mode: Mode
+    scope: str = ""
+    """Of its kind's list, which it enters if it is new; empty: no list shows it."""
 
 
 @dataclass(slots=True)
@@ -152,6 +201,8 @@ class Finished:
 class StoredEvent:
     seq: int
     body: bytes
+    mac: bytes = b""
+    """As the entry brought it; empty where it came otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +246,10 @@ class Store(Protocol):
     `send_finish` are the same for who brings a sink.
     """
 
+    @property
+    def log(self) -> LogStore:
+        """What is asked of a tenant's log beyond its events."""
+
     def ready(self, tenant: TenantId) -> bool:
         """False while the tenant's server is known to be out of reach. A call made then fails at once."""
 
@@ -205,6 +260,8 @@ class Store(Protocol):
     def send_begin(self, tenant: TenantId, call: Begin, sink: Sink[Begun]) -> None: ...
 
     def send_finish(self, tenant: TenantId, call: Finish, sink: Sink[Finished]) -> None: ...
+
+    async def read_rows(self, tenant: TenantId, stretch: Stretch) -> Rows: ...
 
     async def read_events(self, tenant: TenantId, after_seq: int, count: int) -> tuple[StoredEvent, ...]:
         """At most `count` events with a sequence number above `after_seq`, oldest first."""
@@ -225,8 +282,9 @@ class Store(Protocol):
 
     async def tenant_state(self, tenant: TenantId) -> TenantState | None: ...
 
-    async def set_tenant_status(self, tenant: TenantId, status: TenantStatus) -> bool:
-        """Sets the status and raises the generation. False: unknown or erased (which is final); nothing changed."""
+    async def set_tenant_status(self, tenant: TenantId, status: TenantStatus, *, at: int | None = None) -> bool:
+        """Sets the status and raises the generation. `at`: only while it is this. False: unknown, erased (which is final), or
+        of another generation; nothing changed."""
 
     async def accept_loss(self, tenant: TenantId) -> None:
         """Lets a halted tenant's log go on. The caller records the loss."""
@@ -244,15 +302,39 @@ class Store(Protocol):
     async def put_wrapped_key(self, tenant: TenantId, name: str, blob: bytes) -> bytes:
         """Stores the blob unless one is there. Returns the blob that is stored now."""
 
+    async def replace_wrapped_key(self, tenant: TenantId, name: str, held: bytes, blob: bytes) -> bool:
+        """Another blob in the place of `held`. False: it is not what is there."""
+
     async def delete_wrapped_keys(self, tenant: TenantId) -> None: ...
 
     async def reserve_slot(self, tenant: TenantId, token: str, value: bytes, lifetime_s: int) -> bytes | None:
-        """Takes the idempotency slot for `value` (unique to the request). None: taken; else the value that holds it."""
+        """Takes the idempotency slot for `value` (unique to the request). None: taken; else the value that holds it, whose
+        time this does not lengthen."""
 
     async def fill_slot(self, tenant: TenantId, token: str, held: bytes, value: bytes, lifetime_s: int) -> bool:
         """Replaces `held` by `value`. False: somebody else holds the slot, and nothing changed."""
 
     async def release_slot(self, tenant: TenantId, token: str, held: bytes) -> bool: ...
+
+    async def put_session(self, tenant: TenantId, name: str, data: bytes, lifetime_s: int) -> None:
+        """Keeps a console session for `lifetime_s`. `name` and `data` tell nothing (`console/session.py`)."""
+
+    async def keep_session(self, tenant: TenantId, name: str, data: bytes, lifetime_s: int) -> bool:
+        """Replaces a session that is there. False: it is gone, and stays so."""
+
+    async def session(self, tenant: TenantId, name: str) -> bytes | None: ...
+
+    async def sessions(self, tenant: TenantId) -> Mapping[str, bytes]:
+        """By name, those that are there."""
+
+    async def drop_session(self, tenant: TenantId, name: str) -> bool:
+        """False: it was gone."""
+
+    async def put_sign_in(self, name: str, data: bytes, lifetime_s: int) -> None:
+        """Keeps what a sign-in that was begun must come back with. Outside the tenants' slots: the tenant is not known."""
+
+    async def take_sign_in(self, name: str) -> bytes | None:
+        """Hands it out to one caller, once."""
 
     def claim(self, own_key: bytes, sealed_tenant: bytes, lifetime_s: int | None) -> Future[bytes]:
         """Claims a raw root ID (by its keyed hash, as it stands in the key) unless claimed; lengthens the claim's life.
@@ -264,6 +346,9 @@ class Store(Protocol):
 
     async def put_deployment_secret(self, name: str, blob: bytes) -> bytes:
         """Stores the blob unless one is there. Returns the blob that is stored now."""
+
+    async def replace_deployment_secret(self, name: str, held: bytes, blob: bytes) -> bool:
+        """Another blob in the place of `held`. False: it is not what is there."""
 
     async def append_operator_event(self, body: bytes) -> None:
         """Appends to the operator's log, which belongs to no tenant and is cut to its newest part."""

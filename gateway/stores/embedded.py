@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 START_TIMEOUT_S: Final = 10.0
 STOP_TIMEOUT_S: Final = 5.0
 JOIN_TIMEOUT_S: Final = 2.0
+_LOOKS_EVERY_S: Final = 0.005
 _SOCKET: Final = "socket"
 """The link's name. Only a gateway leaves one: the server of a command goes before others are done with it."""
 _PR_SET_PDEATHSIG: Final = 1
@@ -96,6 +97,7 @@ async def open_embedded(data_folder: Path, binary: str | None = None, *, joins: 
     finally:
         os.close(lock)
     try:
+        await _appears(path, process)
         link = await Link.open(_settings(path), SCRIPTS, START_TIMEOUT_S)
         if not joins:
             await asyncio.to_thread((folder / _SOCKET).symlink_to, path)
@@ -103,6 +105,14 @@ async def open_embedded(data_folder: Path, binary: str | None = None, *, joins: 
     except BaseException:
         await _stop(process, socket_folder)
         raise
+
+
+async def _appears(path: Path, process: asyncio.subprocess.Process) -> None:
+    """Waits for the server's socket, so that its start is not told as a failure to reach it."""
+    for _ in range(round(START_TIMEOUT_S / _LOOKS_EVERY_S)):
+        if process.returncode is not None or await asyncio.to_thread(path.exists):
+            return
+        await asyncio.sleep(_LOOKS_EVERY_S)
 
 
 def _on_path() -> str | None:

@@ -10,13 +10,15 @@ import fakeredis
 from redis.exceptions import RedisError
 
 from gateway.stores.contract import Sink
+from gateway.stores.link import AnyLink
 from gateway.stores.wire import Argument, Reply, refusal
 
 
-class FakeLink:
+class FakeLink(AnyLink):
     """Carries each call out before it returns. Use `await FakeLink.open(scripts)`: fakeredis reads files when it starts."""
 
     def __init__(self, scripts: Sequence[bytes]) -> None:
+        self.connections = 1
         # The replies of the connection are those of the wire; a client would turn them into other shapes.
         self._connection: Any = fakeredis.FakeRedis(
             server=fakeredis.FakeServer(version=(7,)), protocol=2
@@ -30,19 +32,6 @@ class FakeLink:
 
     def ready(self, slot: int) -> bool:
         return True
-
-    def call(
-        self,
-        slot: int,
-        arguments: tuple[Argument, ...],
-        parse: Callable[[Reply], Any] | None = None,
-        *,
-        tag: bytes = b"",
-        durable: bool = False,
-    ) -> asyncio.Future[Any]:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.send(slot, arguments, future, parse, tag, durable=durable)
-        return future
 
     def send(
         self,

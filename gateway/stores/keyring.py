@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 from gateway.ids.form import DeploymentForm, TenantForm
@@ -25,44 +25,36 @@ from gateway.ids.keys import (
     MAX_EPOCH,
     MAX_VERSION,
     NONCE_BYTES,
+    AuditDeploymentKeys,
     AuditKeys,
     DeploymentKeys,
     IdentityKeys,
-    KeyRefused,
     Purpose,
     RootKey,
     StorageKeys,
     TenantKeys,
     Versions,
+    dated,
     deployment_key_context,
     tenant_key_context,
 )
 from gateway.names import TenantId
 from gateway.stores.erasures import ErasureList
+from gateway.stores.rewrapping import KeyStore, Rewrapping, parse_key_name
 
 MAX_AGE_S: Final = 60
+USED_AFTER_S: Final = 2 * MAX_AGE_S
+"""A minute until every process has read a new key, and one for clocks that differ."""
 _MASTER: Final = "master"
 _TAG: Final = "tag."
+AUDITORS: Final = "audit"
+"""Name of the deployment's secret that the audit root key opens."""
 
 K = TypeVar("K")
 
 
 class KeysMissing(Exception):
     """There are no keys: the deployment or the tenant was never created, or the tenant is erased."""
-
-
-class KeyStore(Protocol):
-    """What the keyring needs of the `Store`: wrapped keys by name, which are put if absent and never overwritten."""
-
-    async def wrapped_keys(self, tenant: TenantId) -> Mapping[str, bytes]: ...
-
-    async def put_wrapped_key(self, tenant: TenantId, name: str, blob: bytes) -> bytes: ...
-
-    async def delete_wrapped_keys(self, tenant: TenantId) -> None: ...
-
-    async def deployment_secret(self, name: str) -> bytes | None: ...
-
-    async def put_deployment_secret(self, name: str, blob: bytes) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +91,7 @@ class Keyring:
         max_age_s: float = MAX_AGE_S,
         max_tenants: int = 4096,
         clock: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = time.time,
     ) -> None:
         if not 0 <= max_age_s <= MAX_AGE_S:
             raise ValueError(f"keys are kept for at most {MAX_AGE_S} s")
@@ -109,6 +102,7 @@ class Keyring:
         self._max_age_s = max_age_s
         self._max_tenants = max_tenants
         self._clock = clock
+        self._now_s = now_s
         self._deployment: tuple[float, Deployment] | None = None
         self._tenants: OrderedDict[TenantId, _Kept] = OrderedDict()
         self._loading: WeakValueDictionary[TenantId | None, asyncio.Lock] = WeakValueDictionary()
@@ -129,6 +123,7 @@ class Keyring:
             await asyncio.to_thread(ErasureList(self._path, erasures).create)
             await self._put_deployment_key(_TAG + "1", os.urandom(KEY_BYTES))
         deployment = await self.deployment()
+        await self._share_with_auditors(deployment.keys)
         if new_list:
             await asyncio.to_thread(deployment.erasures.create)
         await asyncio.to_thread(deployment.erasures.tenants)
@@ -168,17 +163,19 @@ class Keyring:
             return self._fresh(tenant) or await self._load(deployment, tenant)
 
     async def rotate(self, tenant: TenantId, purpose: Purpose) -> int:
-        """Adds a version and returns its number; other replicas use it within `max_age_s`. ValueError when none is left.
+        """Adds a version and returns its number. ValueError when none is left.
 
-        Storage and audit rotate freely. Identity only in an emergency: every ID that the tenant holds stops opening.
+        Storage and audit rotate freely: the version is used after `USED_AFTER_S`, when every replica can open what others have
+        sealed with it. Identity only in an emergency: every ID that the tenant holds stops opening, within `max_age_s`.
         """
         deployment = await self.deployment()
-        names = map(_parse, await self._store.wrapped_keys(tenant))
+        names = map(parse_key_name, await self._store.wrapped_keys(tenant))
         versions = [version for key, version in names if key is purpose]
         if not versions:
             raise KeysMissing("the tenant has no keys")
         version = max(versions) + 1
-        await self._put_tenant_key(deployment, tenant, purpose, version)
+        from_s = 0 if purpose is Purpose.IDENTITY else int(self._now_s()) + USED_AFTER_S
+        await self._put_tenant_key(deployment, tenant, purpose, version, from_s)
         self._tenants.pop(tenant, None)
         return version
 
@@ -191,6 +188,12 @@ class Keyring:
         self._deployment = None
         self._tenants.clear()
         return version
+
+    async def rewrapping(self) -> Rewrapping:
+        """What has the newest root keys wrap all that former ones have wrapped."""
+        deployment = (await self.deployment()).keys
+        own = (_MASTER, *(f"{_TAG}{version}" for version in range(1, deployment.tag.current + 1)), AUDITORS)
+        return Rewrapping(self._store, self._roots, deployment.deployment, {name: _purpose_of(name) for name in own})
 
     async def erase(self, tenant: TenantId, now_s: int) -> None:
         """Puts the tenant on the erasure list, then deletes its wrapped keys. Other replicas forget them in `max_age_s`."""
@@ -244,7 +247,7 @@ class Keyring:
             raise KeysMissing("the tenant was erased")
         wrapped: dict[Purpose, dict[int, bytes]] = {purpose: {} for purpose in Purpose}
         for name, blob in blobs.items():
-            purpose, version = _parse(name)
+            purpose, version = parse_key_name(name)
             wrapped[purpose][version] = blob
         if not all(wrapped.values()):
             raise KeysMissing("the tenant has no keys")
@@ -254,11 +257,11 @@ class Keyring:
 
         def versions(purpose: Purpose, derive: Callable[[bytes], K]) -> Versions[K]:
             root, name = self._roots[purpose], deployment.keys.deployment
-            keys = {
-                version: derive(root.unwrap(tenant_key_context(name, tenant, purpose, version), blob))
+            secrets = {
+                version: root.unwrap(tenant_key_context(name, tenant, purpose, version), blob)
                 for version, blob in wrapped[purpose].items()
             }
-            return Versions(keys, max(keys))
+            return Versions.at(self._now_s(), secrets, derive)
 
         keys = TenantKeys(
             tenant,
@@ -268,29 +271,37 @@ class Keyring:
         )
         return Unlocked(keys, TenantForm(deployment.form, keys.identity.keys, keys.identity.current))
 
+    async def _share_with_auditors(self, keys: DeploymentKeys) -> None:
+        """What a process with the audit root key alone needs to know (`audit_keyring.py`). Raises KeyRefused where it was
+        made with another audit root key."""
+        root, context = self._roots[Purpose.AUDIT], deployment_key_context(AUDITORS)
+        blob = await self._store.deployment_secret(AUDITORS)
+        if blob is None:
+            secret = AuditDeploymentKeys(keys.deployment, keys.erasures, os.urandom(KEY_BYTES)).to_bytes()
+            made = await asyncio.to_thread(root.wrap, context, secret, os.urandom(NONCE_BYTES))
+            blob = await self._store.put_deployment_secret(AUDITORS, made)
+        await asyncio.to_thread(root.unwrap, context, blob)
+
     async def _put_deployment_key(self, name: str, key: bytes) -> bytes:
         """Puts `key` under `name` unless there is one; returns the one that is there now."""
         context = deployment_key_context(name)
         blob = await asyncio.to_thread(self._root.wrap, context, key, os.urandom(NONCE_BYTES))
         return await asyncio.to_thread(self._root.unwrap, context, await self._store.put_deployment_secret(name, blob))
 
-    async def _put_tenant_key(self, deployment: Deployment, tenant: TenantId, purpose: Purpose, version: int) -> None:
-        """Puts a random key unless there is one, and proves that what is there now opens."""
+    async def _put_tenant_key(
+        self, deployment: Deployment, tenant: TenantId, purpose: Purpose, version: int, from_s: int = 0
+    ) -> None:
+        """Puts a random key, used from then on, unless there is one, and proves that what is there now opens."""
         if version > (MAX_EPOCH if purpose is Purpose.IDENTITY else MAX_VERSION):
             raise ValueError(f"no version of the {purpose.value} key is left")
         root, context = self._roots[purpose], tenant_key_context(deployment.keys.deployment, tenant, purpose, version)
-        blob = await asyncio.to_thread(root.wrap, context, os.urandom(KEY_BYTES), os.urandom(NONCE_BYTES))
+        blob = await asyncio.to_thread(
+            root.wrap, context, dated(os.urandom(KEY_BYTES), from_s), os.urandom(NONCE_BYTES)
+        )
         stored = await self._store.put_wrapped_key(tenant, f"{purpose.value}.{version}", blob)
         await asyncio.to_thread(root.unwrap, context, stored)
 
 
-def _parse(name: str) -> tuple[Purpose, int]:
-    """Purpose and version of a wrapped key's name. Raises KeyRefused for a name that this module does not write."""
-    text, _, number = name.partition(".")
-    try:
-        purpose, version = Purpose(text), int(number)
-    except ValueError as error:
-        raise KeyRefused("a wrapped key has an unknown name") from error
-    if name != f"{purpose.value}.{version}" or not 1 <= version <= MAX_VERSION:
-        raise KeyRefused("a wrapped key has an unknown name")
-    return purpose, version
+def _purpose_of(name: str) -> Purpose:
+    """Whose root key wraps a deployment's secret."""
+    return Purpose.AUDIT if name == AUDITORS else Purpose.STORAGE

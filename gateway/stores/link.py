@@ -42,6 +42,9 @@ _INSIDE: Final = re.compile(r": -([A-Z]+) ")
 class AnyLink(Protocol):
     """What the store needs of a connection; `Link` to servers, `FakeLink` in process."""
 
+    connections: int
+    """How many were made so far: after a new one the data may be older than what was read before (failover, restore)."""
+
     def ready(self, slot: int) -> bool: ...
 
     def call(
@@ -54,6 +57,9 @@ class AnyLink(Protocol):
         durable: bool = False,
     ) -> asyncio.Future[Any]:
         """`tag`: hash tag of the slot, needed where `durable` (confirmed at the configured durability)."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.send(slot, arguments, future, parse, tag, durable=durable)
+        return future
 
     def send(
         self,
@@ -81,7 +87,7 @@ class _Lane:
         self.asking: Node | None = None
 
 
-class Link:
+class Link(AnyLink):
     """Use `await Link.open(settings, scripts)`."""
 
     def __init__(self, settings: LinkSettings, scripts: Sequence[bytes]) -> None:
@@ -98,6 +104,7 @@ class Link:
         self._ticking: asyncio.TimerHandle | None = None
         self._stale = asyncio.Event()
         self._closed = False
+        self.connections = 0
 
     @classmethod
     async def open(cls, settings: LinkSettings, scripts: Sequence[bytes], timeout_s: float = 10.0) -> Link:
@@ -110,7 +117,8 @@ class Link:
             reasons = [node.error for node in link._nodes.values() if node.error]
             await link.aclose()
             if isinstance(error, TimeoutError):
-                raise reasons[0] if reasons else StoreUnavailable("Redis is out of reach") from error
+                places = " or ".join(map(str, settings.target.addresses))
+                raise reasons[0] if reasons else StoreUnavailable(f"Redis at {places} is out of reach") from error
             raise
         return link
 
@@ -133,19 +141,6 @@ class Link:
         return (
             node is not None and node.state is not State.DOWN and self._waiting(node, slot) < self._settings.max_calls
         )
-
-    def call(
-        self,
-        slot: int,
-        arguments: tuple[Argument, ...],
-        parse: Callable[[Reply], Any] | None = None,
-        *,
-        tag: bytes = b"",
-        durable: bool = False,
-    ) -> asyncio.Future[Any]:
-        future: asyncio.Future[Any] = self._loop.create_future()
-        self.send(slot, arguments, future, parse, tag, durable=durable)
-        return future
 
     def send(
         self,
@@ -302,6 +297,7 @@ class Link:
         return self._slots[slot] if self._slots is not None else self._nodes.get(None)
 
     def _on_up(self, node: Node) -> None:
+        self.connections += 1
         for slot in list(self._lanes):
             if self._node(slot) is node:
                 self._advance(slot)

@@ -14,6 +14,7 @@ from gateway.stores.address import Address, Target
 from gateway.stores.contract import StoreError, StoreMisconfigured, StoreUnavailable
 from gateway.stores.server import Durability, ServerFacts, facts, faults, remarks
 from gateway.stores.wire import Owner, Refused, Wire, open_wire
+from gateway.tasks import let_go
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ class Node:
         """Puts the scripts on the wire ahead of whatever is sent next."""
         if self.wire is not None:
             for script in self._scripts:
-                self.wire.ask("SCRIPT", "LOAD", script).add_done_callback(_seen)
+                let_go(self.wire.ask("SCRIPT", "LOAD", script))  # the calls that follow tell whether it was loaded
 
     async def _connect(self) -> Wire:
         target = self._settings.target
@@ -147,6 +148,8 @@ class Node:
             except Refused:  # the user may not, or the service has no CONFIG: INFO must do
                 break
         server = facts(info, config)
+        if server.loading:
+            raise StoreUnavailable(f"Redis at {address} is still loading its data")
         if found := faults(server, self._settings.durability):
             raise StoreMisconfigured(f"Redis at {address}: " + "; ".join(found))
         if server.role not in {"master", ""}:
@@ -158,14 +161,13 @@ class Node:
         wire.run_id = server.run_id.encode()
 
     def _down(self, failure: Exception) -> None:
-        reason = str(failure) or type(failure).__name__
-        known = failure if isinstance(failure, StoreError) else StoreUnavailable(f"Redis is out of reach: {reason}")
+        known = failure if isinstance(failure, StoreError) else StoreUnavailable(self._out_of_reach(failure))
         if self.state is not State.DOWN:
             logger.warning("store.out_of_reach", extra={"fields": {"reason": str(known)}})
         self.state, self.error = State.DOWN, known
 
-
-def _seen(future: asyncio.Future[object]) -> None:
-    """The calls that follow tell whether the script was loaded."""
-    if not future.cancelled():
-        future.exception()
+    def _out_of_reach(self, failure: Exception) -> str:
+        """Says where, too: an address that is written wrongly is the usual reason. No URL, which holds a password."""
+        places = [self.address] if self.address else self._settings.target.addresses
+        reason = getattr(failure, "strerror", None) or str(failure) or type(failure).__name__
+        return f"Redis at {' or '.join(map(str, places))} is out of reach: {reason}"

@@ -37,6 +37,7 @@ _TENANT_VISIBLE, _STORED, _BACKGROUND, _DELETED = 1, 2, 4, 8
 # Fields are padded to whole blocks, so that a record's length says little about its owner's name.
 _BLOCK: Final = 32
 _PADDING: Final = tuple(bytes(-size % _BLOCK) for size in range(_BLOCK))
+_NO_TEXT: Final = bytes(2)
 _SIZES: Final = tuple(size.to_bytes(2, "big") for size in range(256))
 
 
@@ -67,6 +68,9 @@ class Root:
     stored: bool = True
     background: bool = False
     state: RecordState = RecordState.ACTIVE
+    lines: str = ""
+    """Of a file whose lines are not its owner's own bytes: the URL that each was checked for as a request of the owner, or
+    another word for what they are; empty of every other object."""
 
     @property
     def kind(self) -> Kind:
@@ -110,6 +114,8 @@ def seal_root(keys: Versions[StorageKeys], key_name: bytes, root: Root, nonce: b
     _pack(out, bytes.fromhex(root.parent))
     for text in (root.raw.text, owner.issuer, owner.subject, root.upstream, root.project):
         _pack(out, text.encode("utf-8", "surrogatepass"))
+    if root.lines:
+        _pack(out, root.lines.encode())
     return _seal(keys, key_name, _ROOT, b"", b"".join(out), nonce)
 
 
@@ -148,8 +154,9 @@ def _seal(
 
 def _root(fields: bytes) -> Root:
     code, flags, created, expires = _FIXED.unpack_from(fields)
-    parent, *texts = _unpacked(fields, _FIXED.size, 6)
-    raw, issuer, subject, upstream, project = [text.decode("utf-8", "surrogatepass") for text in texts]
+    # Nearly all records end before their lines: the padding, or what is added here, reads as an empty text.
+    parent, *texts = _unpacked(fields + _NO_TEXT, _FIXED.size, 7)
+    raw, issuer, subject, upstream, project, lines = [text.decode("utf-8", "surrogatepass") for text in texts]
     return Root(
         RawId(KIND_OF_CODE[code], raw),
         Owner(issuer, subject),
@@ -162,6 +169,7 @@ def _root(fields: bytes) -> Root:
         bool(flags & _STORED),
         bool(flags & _BACKGROUND),
         _state(flags),
+        lines,
     )
 
 

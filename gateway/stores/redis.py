@@ -8,11 +8,8 @@ forged or moved, for it is bound to its key. Scripts run in one call each, so wh
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from asyncio import Future
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, Final
 
 from gateway.ids.kinds import KIND_OF_CODE
@@ -26,33 +23,29 @@ from gateway.stores.contract import (
     Finish,
     Finished,
     Found,
+    Row,
+    Rows,
     Sink,
     StoredEvent,
+    Stretch,
     TenantState,
     TenantStatus,
 )
-from gateway.stores.keyspace import tenant_keys
+from gateway.stores.keyspace import TenantKeys, tenant_keys
 from gateway.stores.link import AnyLink
+from gateway.stores.redis_log import SCRIPTS as LOG_SCRIPTS
+from gateway.stores.redis_log import RedisLog, number_of
+from gateway.stores.redis_streams import SCRIPTS as STREAM_SCRIPTS
+from gateway.stores.redis_streams import RedisStreams
+from gateway.stores.redis_webhooks import SCRIPTS as WEBHOOK_SCRIPTS
+from gateway.stores.redis_webhooks import RedisWebhooks
+from gateway.stores.script import FIELD_SWAP, Script
 from gateway.stores.wire import Argument, Reply
 
 OPERATOR_EVENTS: Final = 100_000
 """The operator's log is cut to about so many."""
 PAGE: Final = 1000
 """Rows that one read brings at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    source: bytes
-    sha: str
-
-    @classmethod
-    def load(cls, *names: str, before: str = "") -> Script:
-        """The files, one after the other, as one script; `before` stands ahead of them."""
-        folder = files("gateway.stores")
-        text = before + "\n".join(folder.joinpath(name).read_text() for name in names)
-        source = text.encode()
-        return cls(source, hashlib.sha1(source, usedforsecurity=False).hexdigest())
 
 
 def _names() -> str:
@@ -65,13 +58,19 @@ def _names() -> str:
     )
 
 
-_BEGIN: Final = Script.load("append.lua", "begin.lua", before=_names())
+_BEGIN: Final = Script.load("append.lua", "rows.lua", "begin.lua", before=_names())
 _FINISH: Final = Script.load("append.lua", "finish.lua")
+_LIST: Final = Script.load("rows.lua", "list.lua")
 _OVERDUE: Final = Script.load("overdue.lua")
 _STATUS: Final = Script.load("status.lua")
 _CLAIM: Final = Script.load("claim.lua")
 _SWAP: Final = Script.load("swap.lua")
-SCRIPTS: Final = tuple(script.source for script in (_BEGIN, _FINISH, _OVERDUE, _STATUS, _CLAIM, _SWAP))
+SCRIPTS: Final = (
+    *(script.source for script in (_BEGIN, _FINISH, _LIST, _OVERDUE, _STATUS, _CLAIM, _SWAP, FIELD_SWAP)),
+    *LOG_SCRIPTS,
+    *STREAM_SCRIPTS,
+    *WEBHOOK_SCRIPTS,
+)
 """What a link loads at each connection."""
 
 
@@ -80,6 +79,9 @@ class RedisStore:
 
     def __init__(self, link: AnyLink) -> None:
         self._link = link
+        self.log = RedisLog(link)
+        self.streams = RedisStreams(link)
+        self.webhooks = RedisWebhooks(link)
 
     def ready(self, tenant: TenantId) -> bool:
         return self._link.ready(tenant_keys(tenant).slot)
@@ -103,21 +105,31 @@ class RedisStore:
             keys.append(names.record(lookup.kind, lookup.h))
         arguments = (
             "EVALSHA", _BEGIN.sha, len(keys), *keys,
-            names.tag, entry.wseq, entry.body, call.open_until_s, 1 if call.credential else 0,
+            names.tag, entry.wseq, entry.body, entry.mac, call.open_until_s, 1 if call.credential else 0,
             names.writer(entry.ends) if entry.ends else b"", entry.ends_after,
         )  # fmt: skip
-        self._link.send(names.slot, arguments, sink, _begun, names.tag, durable=True)
+        if call.stretch is None:
+            self._link.send(names.slot, arguments, sink, _begun, names.tag, durable=True)
+        else:
+            arguments += _stretch(names, call.stretch)
+            self._link.send(names.slot, arguments, sink, _begun_with_rows, names.tag, durable=True)
 
     def send_finish(self, tenant: TenantId, call: Finish, sink: Sink[Finished]) -> None:
         names, first = tenant_keys(tenant), call.entries[0]
         keys = [names.meta, names.log, names.writer(first.writer), names.open]
         values: list[Argument] = [call.generation, call.closes, first.wseq, len(call.entries)]
-        values.extend(_bodies(call.entries))
+        values.extend(_rows_of(call.entries))
         for write in call.writes:
             keys.append(names.record(write.kind, write.h))
-            values += (write.mode, write.lifetime_s or 0, write.data)
+            list_key = names.listed(write.kind, write.scope) if write.scope else b""
+            values += (write.mode, write.lifetime_s or 0, write.data, list_key)
         arguments = ("EVALSHA", _FINISH.sha, len(keys), *keys, *values)
         self._link.send(names.slot, arguments, sink, _finished, names.tag, durable=True)
+
+    async def read_rows(self, tenant: TenantId, stretch: Stretch) -> Rows:
+        names = tenant_keys(tenant)
+        sets = _stretch(names, stretch)
+        return _rows(await self._on(tenant, "EVALSHA", _LIST.sha, 1, sets[-1], *sets))
 
     async def read_events(self, tenant: TenantId, after_seq: int, count: int) -> tuple[StoredEvent, ...]:
         start = f"0-{after_seq + 1}"
@@ -165,10 +177,11 @@ class RedisStore:
         status, generation, seq, halted = reply
         if status is None:
             return None
-        return TenantState(TenantStatus(status.decode()), int(generation or 0), int(seq or 0), halted is not None)
+        return TenantState(TenantStatus.read(status), number_of(generation), number_of(seq), halted is not None)
 
-    async def set_tenant_status(self, tenant: TenantId, status: TenantStatus) -> bool:
-        return bool(await self._run(tenant, _STATUS, (tenant_keys(tenant).meta,), status.value))
+    async def set_tenant_status(self, tenant: TenantId, status: TenantStatus, *, at: int | None = None) -> bool:
+        still = () if at is None else (at,)
+        return bool(await self._run(tenant, _STATUS, (tenant_keys(tenant).meta,), status.value, *still))
 
     async def accept_loss(self, tenant: TenantId) -> None:
         await self._on(tenant, "HDEL", tenant_keys(tenant).meta, "halted", durable=True)
@@ -202,6 +215,10 @@ class RedisStore:
         stored: bytes = await self._on(tenant, "HGET", key, name)
         return stored
 
+    async def replace_wrapped_key(self, tenant: TenantId, name: str, held: bytes, blob: bytes) -> bool:
+        keys = (tenant_keys(tenant).keys,)
+        return bool(await self._run(tenant, FIELD_SWAP, keys, name, held, blob))
+
     async def delete_wrapped_keys(self, tenant: TenantId) -> None:
         await self._on(tenant, "DEL", tenant_keys(tenant).keys, durable=True)
 
@@ -209,7 +226,7 @@ class RedisStore:
 
     async def reserve_slot(self, tenant: TenantId, token: str, value: bytes, lifetime_s: int) -> bytes | None:
         key = tenant_keys(tenant).idempotency(token)
-        held = await self._run(tenant, _CLAIM, (key,), value, lifetime_s)
+        held = await self._run(tenant, _CLAIM, (key,), value, lifetime_s, "hold")
         return None if held == value else held
 
     async def fill_slot(self, tenant: TenantId, token: str, held: bytes, value: bytes, lifetime_s: int) -> bool:
@@ -219,7 +236,45 @@ class RedisStore:
     async def release_slot(self, tenant: TenantId, token: str, held: bytes) -> bool:
         return bool(await self._run(tenant, _SWAP, (tenant_keys(tenant).idempotency(token),), held, 0, b""))
 
+    # Console sessions
+
+    async def put_session(self, tenant: TenantId, name: str, data: bytes, lifetime_s: int) -> None:
+        names = tenant_keys(tenant)
+        await self._on(tenant, "SADD", names.session_names, name)
+        await self._on(tenant, "SET", names.session(name), data, "EX", lifetime_s, durable=True)
+
+    async def keep_session(self, tenant: TenantId, name: str, data: bytes, lifetime_s: int) -> bool:
+        key = tenant_keys(tenant).session(name)
+        return await self._on(tenant, "SET", key, data, "EX", lifetime_s, "XX") is not None
+
+    async def session(self, tenant: TenantId, name: str) -> bytes | None:
+        data: bytes | None = await self._on(tenant, "GET", tenant_keys(tenant).session(name))
+        return data
+
+    async def sessions(self, tenant: TenantId) -> Mapping[str, bytes]:
+        names = tenant_keys(tenant)
+        known = [name.decode() for name in await self._on(tenant, "SMEMBERS", names.session_names)]
+        found = {name: await self.session(tenant, name) for name in sorted(known)}
+        if over := [name for name, data in found.items() if data is None]:
+            await self._on(tenant, "SREM", names.session_names, *over)
+        return {name: data for name, data in found.items() if data is not None}
+
+    async def drop_session(self, tenant: TenantId, name: str) -> bool:
+        names = tenant_keys(tenant)
+        dropped = await self._on(tenant, "DEL", names.session(name), durable=True)
+        await self._on(tenant, "SREM", names.session_names, name)
+        return bool(dropped)
+
     # Outside the tenants' slots
+
+    async def put_sign_in(self, name: str, data: bytes, lifetime_s: int) -> None:
+        key = keyspace.sign_in(name)
+        await self._outside(key, "SET", key, data, "EX", lifetime_s)
+
+    async def take_sign_in(self, name: str) -> bytes | None:
+        key = keyspace.sign_in(name)
+        data: bytes | None = await self._outside(key, "GETDEL", key)
+        return data
 
     def claim(self, own_key: bytes, sealed_tenant: bytes, lifetime_s: int | None) -> Future[bytes]:
         key = keyspace.own(own_key)
@@ -234,6 +289,10 @@ class RedisStore:
         await self._outside(key, "HSETNX", key, name, blob, durable=True)
         stored: bytes = await self._outside(key, "HGET", key, name)
         return stored
+
+    async def replace_deployment_secret(self, name: str, held: bytes, blob: bytes) -> bool:
+        key = keyspace.DEPLOYMENT
+        return bool(await self._outside(key, "EVALSHA", FIELD_SWAP.sha, 1, key, name, held, blob, durable=True))
 
     async def append_operator_event(self, body: bytes) -> None:
         key = keyspace.OPERATOR_LOG
@@ -258,15 +317,15 @@ class RedisStore:
         return self._link.call(keyspace.slot_of(key), arguments, tag=key, durable=durable)
 
 
-def _bodies(entries: tuple[Entry, ...]) -> list[bytes]:
+def _rows_of(entries: tuple[Entry, ...]) -> list[bytes]:
     first = entries[0]
     if len(entries) == 1 and not first.ends:
-        return [first.body]
+        return [first.body, first.mac]
     if any(
         (entry.writer, entry.wseq) != (first.writer, first.wseq + i) or entry.ends for i, entry in enumerate(entries)
     ):
         raise ValueError("the entries of one call follow each other in one writer")
-    return [entry.body for entry in entries]
+    return [part for entry in entries for part in (entry.body, entry.mac)]
 
 
 def _begun(reply: Reply) -> Begun:
@@ -275,9 +334,33 @@ def _begun(reply: Reply) -> Begun:
     return Begun(seq, generation, active == 1, live == 1, data, found)
 
 
+def _stretch(names: TenantKeys, stretch: Stretch) -> tuple[Argument, ...]:
+    """As `rows.lua` takes it."""
+    return (
+        names.record(stretch.kind, b""), stretch.after.hex(), stretch.position, int(stretch.newest_first), stretch.count,
+        *(names.listed(stretch.kind, scope) for scope in stretch.scopes),
+    )  # fmt: skip
+
+
+def _begun_with_rows(reply: Reply) -> Begun:
+    if not isinstance(reply[-1], list):
+        return _begun(reply)
+    *rest, rows = reply
+    begun = _begun(rest)
+    begun.rows = _rows(rows)
+    return begun
+
+
+def _rows(reply: Reply) -> Rows:
+    known, position, *flat = reply
+    rows = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+    return Rows(known == 1, tuple([Row(bytes.fromhex(h.decode()), record, at) for h, record, at in rows]), position)
+
+
 def _finished(reply: Reply) -> Finished:
     return Finished(reply[0], reply[1] == 1, tuple(reply[2:]))
 
 
 def _events(rows: Reply) -> tuple[StoredEvent, ...]:
-    return tuple(StoredEvent(int(row[0][2:]), row[1][1]) for row in rows)
+    """Rows as `append.lua` writes them; whatever else is there is somebody else's."""
+    return tuple(StoredEvent(int(id_[2:]), row[1], row[3] if len(row) > 3 else b"") for id_, row in rows)

@@ -51,6 +51,8 @@ class ServerFacts:
     eviction: str | None
     appendonly: bool | None
     appendfsync: str | None
+    loading: bool = False
+    """It still reads its data, and what it says of its append-only file is not what will be."""
 
 
 def facts(info: bytes, config: Mapping[bytes, bytes]) -> ServerFacts:
@@ -67,6 +69,7 @@ def facts(info: bytes, config: Mapping[bytes, bytes]) -> ServerFacts:
         eviction=said.get("maxmemory-policy") or fields.get("maxmemory_policy"),
         appendonly=None if aof is None else aof == "1",
         appendfsync=said.get("appendfsync"),
+        loading=fields.get("loading") == "1",
     )
 
 

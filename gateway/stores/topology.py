@@ -25,7 +25,8 @@ async def _ask(
     settings: LinkSettings, addresses: Iterable[Address], login: tuple[str, ...], question: tuple[Argument, ...]
 ) -> tuple[Address, Reply]:
     """The first answer that isn't empty, and who gave it. Raises StoreUnavailable."""
-    for address in dict.fromkeys(addresses):
+    asked = tuple(dict.fromkeys(addresses))
+    for address in asked:
         wire = None
         try:
             async with asyncio.timeout(settings.connect_timeout_s / 2):
@@ -39,7 +40,7 @@ async def _ask(
         finally:
             if wire is not None:
                 wire.abort()
-    raise StoreUnavailable("nobody tells where Redis is")
+    raise StoreUnavailable(f"nobody tells where Redis is; asked: {', '.join(map(str, asked))}")
 
 
 async def ask_sentinels(settings: LinkSettings) -> Address:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.names import Kind
-from gateway.surfaces.route import Body, Route
+from gateway.surfaces import models
+from gateway.surfaces.route import Body, Listing, Route, cursor, page_of
 from gateway.surfaces.spec import (
     MEDIA,
     PLAIN,
@@ -78,7 +79,7 @@ _SENT: Final = Obj(
 
 _CREATE: Final = Obj(
     {
-        "model": PLAIN,
+        "model": models.NAMED,
         "messages": Each(_SENT),
         "tools": Each(TOOL),
         "functions": USER,
@@ -108,7 +109,7 @@ COMPLETION: Final = Obj(
     {
         "id": _NEW,
         "object": PLAIN,
-        "model": PLAIN,
+        "model": models.NAMED,
         "choices": Each(Obj({"message": Obj(_ANSWERED), "logprobs": SPEECH})),
         "metadata": USER,
         "tools": Each(TOOL),
@@ -123,7 +124,7 @@ CHUNK: Final = Obj(
     {
         "id": _NEW,
         "object": PLAIN,
-        "model": PLAIN,
+        "model": models.NAMED,
         "obfuscation": MEDIA,
         "choices": Each(
             Obj(
@@ -184,6 +185,23 @@ ROUTES: Final = (
         idempotent=True,
         refetch="chat.completions.retrieve",
         names_user=True,
+    ),
+    Route(
+        "chat.completions.list",
+        "GET",
+        "/chat/completions",
+        "lists one's own stored chat completions",
+        page_of(COMPLETION, Kind.CHAT_COMPLETION),
+        query={
+            "after": cursor(Kind.CHAT_COMPLETION),
+            "limit": PLAIN,
+            "order": PLAIN,
+            "model": models.NAMED,
+            "metadata": USER,
+        },
+        lists=Listing(
+            Kind.CHAT_COMPLETION, row="chat.completions.retrieve", order="asc", filters=("model", "metadata")
+        ),
     ),
     Route(
         "chat.completions.retrieve",

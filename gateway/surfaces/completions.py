@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gateway.surfaces import models
 from gateway.surfaces.route import Body, Route
 from gateway.surfaces.spec import MEDIA, PLAIN, RUNNING, SPEECH, USER, Each, Hashed, Obj, Speech
 
@@ -13,7 +14,7 @@ def _completion(text: Speech) -> Obj:
     return Obj(
         {
             "object": PLAIN,
-            "model": PLAIN,
+            "model": models.NAMED,
             "obfuscation": MEDIA,
             "choices": Each(Obj({"text": text, "logprobs": SPEECH})),
         }
@@ -28,7 +29,7 @@ ROUTES: Final = (
         "completes a text",
         _completion(SPEECH),
         Body.JSON,
-        Obj({"model": PLAIN, "prompt": USER, "suffix": USER, "stop": USER, "user": Hashed("user")}),
+        Obj({"model": models.NAMED, "prompt": USER, "suffix": USER, "stop": USER, "user": Hashed("user")}),
         events=_completion(RUNNING),
         keeps=False,
     ),

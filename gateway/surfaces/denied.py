@@ -7,49 +7,61 @@ from __future__ import annotations
 
 from typing import Final
 
-_UNSERVED = "its objects have no owners in this gateway, so a shared key would show them to everybody"
-_STATELESS = "this surface is not served; use /v1/responses"
-_FORM = "forms with files are not served; /v1/images/generations makes images from a prompt"
-_DIRECT = "it connects the end device straight to the service, past every check"
-_OPERATOR = "it belongs to the operator of the shared key"
-_GONE = "the service has shut it down"
+_AGENTS: Final = (
+    "agents act with rights of their own, which the gateway cannot tell apart; use /v1/responses with tools"
+)
+_ASSISTANTS: Final = "the service removed assistants on 2026-08-26; use /v1/responses with /v1/conversations"
+_DIRECT: Final = "it connects the end device straight to the service, past every check; use /v1/responses"
+_CALLS: Final = (
+    "it connects the end device straight to the service, past every check; open a WebSocket to /v1/realtime of the gateway, "
+    "with the gateway's own key"
+)
+_TRUNK: Final = "telephone calls come to the operator; once one is yours, open a WebSocket to /v1/realtime?call_id=…"
+_VOICES: Final = (
+    "a person's voice, and that they consent, is the operator's to answer for; name one of the service's voices"
+)
+_ALIEN: Final = "it keeps nothing of one's own and is no part of the gateway's table; use /v1/responses"
+_OPERATOR: Final = "it administers the shared organization and is its operator's"
+_GRADERS: Final = "a grader runs models and code that no policy sees; give it to a fine-tuning job as its method"
+_PERMISSIONS: Final = "it opens a model to other projects of the organization, which is its operator's to do"
 
 FAMILIES: Final[dict[str, str]] = {
-    "agents": _UNSERVED,
-    "assistants": _GONE,
-    "audio": _STATELESS,
-    "batches": _UNSERVED,
+    "agents": _AGENTS,
+    "assistants": _ASSISTANTS,
     "chatkit": _DIRECT,
-    "containers": _UNSERVED,
-    "content_provenance_checks": _STATELESS,
-    "decisions": _STATELESS,
-    "evals": _GONE,
-    "files": _UNSERVED,
-    "fine_tuning": _UNSERVED,
+    "content_provenance_checks": _ALIEN,
+    "decisions": _ALIEN,
+    "evals": "the service shut evals down on 2026-11-30",
     "live": _DIRECT,
     "organization": _OPERATOR,
     "projects": _OPERATOR,
-    "prompts": _GONE,
-    "realtime": _DIRECT,
-    "safety": _OPERATOR,
-    "skills": _UNSERVED,
-    "threads": _GONE,
-    "uploads": _UNSERVED,
-    "vaults": _UNSERVED,
-    "vector_stores": _UNSERVED,
-    "videos": _GONE,
-    "webhook_endpoints": _OPERATOR,
-    "webhook_event_types": _OPERATOR,
+    "prompts": "the service shut stored prompts down on 2026-11-30, which all users of a project shared; send the text",
+    "realtime": _CALLS,
+    "safety": "what it tells concerns everybody who shares the key, so it is for the operator",
+    "threads": _ASSISTANTS,
+    "vaults": "vaults hold the secrets of agents, which are not served",
+    "videos": "the service shut videos down on 2026-09-24",
+    "webhook_endpoints": "one endpoint gets the events of everybody who shares the key; the operator can enter one of yours",
+    "webhook_event_types": "webhooks are the operator's, who can enter an endpoint of yours",
 }
 """By the first segment below `/v1`."""
 
 OPERATIONS: Final[dict[tuple[str, str], str]] = {
-    ("GET", "/chat/completions"): "the service's list shows everybody's completions; retrieve one by its ID",
-    ("POST", "/images/edits"): _FORM,
-    ("POST", "/images/variations"): _FORM,
-    ("DELETE", "/models/{model}"): "fine-tuned models have no owners in this gateway",
+    ("POST", "/audio/voices"): _VOICES,
+    ("DELETE", "/audio/voices/{voice_id}"): _VOICES,
+    ("POST", "/audio/voice_consents"): _VOICES,
+    ("GET", "/audio/voice_consents"): _VOICES,
+    ("GET", "/audio/voice_consents/{consent_id}"): _VOICES,
+    ("POST", "/audio/voice_consents/{consent_id}"): _VOICES,
+    ("DELETE", "/audio/voice_consents/{consent_id}"): _VOICES,
+    **{("POST", f"/realtime/calls/{{call_id}}/{verb}"): _TRUNK for verb in ("accept", "hangup", "refer", "reject")},
+    ("POST", "/fine_tuning/alpha/graders/run"): _GRADERS,
+    ("POST", "/fine_tuning/alpha/graders/validate"): _GRADERS,
+    ("GET", "/fine_tuning/checkpoints/{model}/permissions"): _PERMISSIONS,
+    ("POST", "/fine_tuning/checkpoints/{model}/permissions"): _PERMISSIONS,
+    ("DELETE", "/fine_tuning/checkpoints/{model}/permissions/{permission_id}"): _PERMISSIONS,
 }
-"""Single operations of families that are served otherwise."""
+"""Single operations, of families that are served or refused for another reason."""
 
 
 def reason_for(method: str, path: str) -> str:
@@ -57,13 +69,11 @@ def reason_for(method: str, path: str) -> str:
     segments = path.split("/")
     if len(segments) < 3 or segments[1] != "v1":
         return ""
-    if segments[2] in FAMILIES:
-        return FAMILIES[segments[2]]
     for (denied_method, template), reason in OPERATIONS.items():
         parts, said = template.split("/")[1:], segments[2:]
         if method == denied_method and len(parts) == len(said) and all(map(_stands_for, parts, said)):
             return reason
-    return ""
+    return FAMILIES.get(segments[2], "")
 
 
 def _stands_for(part: str, segment: str) -> bool:

@@ -17,7 +17,9 @@ from gateway.surfaces.spec import (
     MEDIA,
     PLAIN,
     REPLAYED,
+    SECRET,
     SPEECH,
+    UNKNOWN,
     USER,
     Each,
     Either,
@@ -90,11 +92,11 @@ CONTENT: Final = Typed(
 
 _OUTPUT: Final = Either(USER, Each(CONTENT))
 
-_NETWORK: Final = Obj({"allowed_domains": USER, "domain_secrets": USER})
+NETWORK: Final = Obj({"allowed_domains": USER, "domain_secrets": SECRET})
 
-_SKILL: Final = Typed(
+SKILL: Final = Typed(
     {
-        "skill_reference": Obj({"skill_id": Id(Kind.SKILL, Role.REF), "version": PLAIN}),
+        "skill_reference": Obj({"skill_id": Id(Kind.SKILL, Role.REF), "version": UNKNOWN}),
         "inline": Obj({"name": USER, "description": USER, "source": USER}),
     },
     other=Obj({}),
@@ -120,19 +122,19 @@ _TOOLS: Final[dict[str, Obj]] = {
             "server_label": USER,
             "server_url": USER,
             "server_description": USER,
-            "authorization": USER,
-            "headers": USER,
+            "authorization": SECRET,
+            "headers": SECRET,
             "allowed_tools": USER,
             "require_approval": USER,
         }
     ),
-    "code_interpreter": Obj({"container": Either(_CONTAINER, Obj({"file_ids": _FILES, "network_policy": _NETWORK}))}),
+    "code_interpreter": Obj({"container": Either(_CONTAINER, Obj({"file_ids": _FILES, "network_policy": NETWORK}))}),
     "image_generation": Obj({"input_image_mask": Obj({"file_id": _FILE, "image_url": MEDIA})}),
     "shell": Obj(
         {
             "environment": Typed(
                 {
-                    "container_auto": Obj({"file_ids": _FILES, "skills": Each(_SKILL), "network_policy": _NETWORK}),
+                    "container_auto": Obj({"file_ids": _FILES, "skills": Each(SKILL), "network_policy": NETWORK}),
                     "container_reference": Obj({"container_id": _CONTAINER}),
                     "local": Obj({"skills": USER}),
                 },

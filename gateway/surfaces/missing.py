@@ -41,6 +41,11 @@ BY_KIND: Final[dict[Kind, Missing]] = {
     Kind.VOICE: Missing(404, "Voice with id '{quoted}' not found."),
     Kind.FINE_TUNING_JOB: Missing(404, "Could not find fine tune: {quoted}", "fine_tune_id", "fine_tune_not_found"),
     Kind.VIDEO: Missing(404, "Video with id '{quoted}' not found."),
+    Kind.SKILL_VERSION: Missing(404, "Skill version with id '{quoted}' not found."),
+    Kind.FINE_TUNING_EVENT: Missing(404, "Fine-tuning event with id '{quoted}' not found."),
+    Kind.CHECKPOINT: Missing(404, "Fine-tuning checkpoint with id '{quoted}' not found."),
+    Kind.FINE_TUNED_MODEL: MODEL,
+    Kind.CALL: Missing(404, "Call with id '{quoted}' not found.", "call_id"),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.names import Kind
+from gateway.surfaces import models
 from gateway.surfaces.items import ANNOTATION, CONTENT, ECHOED_ITEM, ITEM, ITEM_LIST, STREAMS, TOOL, echoed
 from gateway.surfaces.missing import PREVIOUS_RESPONSE
 from gateway.surfaces.route import Body, Route
@@ -28,7 +29,7 @@ _ID: Final = Id(Kind.RESPONSE, Role.REF)
 _CONVERSATION: Final = Id(Kind.CONVERSATION, Role.REF)
 
 _CONTEXT: Final[dict[str, Spec]] = {
-    "model": PLAIN,
+    "model": models.NAMED,
     "previous_response_id": Id(Kind.RESPONSE, Role.REF, PREVIOUS_RESPONSE),
     "conversation": Either(_CONVERSATION, Obj({"id": _CONVERSATION})),
     "tools": Each(TOOL),
@@ -42,7 +43,7 @@ _CONTEXT: Final[dict[str, Spec]] = {
 }
 """What a request says and an answer repeats."""
 
-_CREATE: Final = Obj(
+CREATE: Final = Obj(
     {
         **_CONTEXT,
         "input": Either(USER, Each(ITEM)),
@@ -164,7 +165,7 @@ ROUTES: Final = (
         "creates a response, continues one, or adds to a conversation",
         RESPONSE,
         Body.JSON,
-        _CREATE,
+        CREATE,
         events=EVENT,
         creates=Kind.RESPONSE,
         query={"beta": PLAIN},
@@ -179,7 +180,7 @@ ROUTES: Final = (
         "compacts a context into items to replay",
         Obj({"id": Id(Kind.RESPONSE, Role.OWN), "object": PLAIN, "output": Each(ITEM)}),
         Body.JSON,
-        _CREATE,
+        CREATE,
         creates=Kind.RESPONSE,
         query={"beta": PLAIN},
     ),
@@ -190,7 +191,7 @@ ROUTES: Final = (
         "counts the tokens of an input",
         Obj({}),
         Body.OPTIONAL_JSON,
-        _CREATE,
+        CREATE,
         query={"beta": PLAIN},
     ),
     Route(

@@ -26,12 +26,14 @@ class Role(Enum):
     | REF  | a reference: opened or not-found | restored if this request sent it, else referenced |
     | MADE | inside a replayed output item: opened or not-found, also for kinds without a surface | minted |
     | SOFT | opened, or removed | restored or referenced |
+    | CURSOR | opened, also where its object was deleted, or not-found | (only in queries) |
     """
 
     OWN = "own"
     REF = "ref"
     MADE = "made"
     SOFT = "soft"
+    CURSOR = "cursor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Id:
     missing: Missing | None = None
     passes: str = ""
     """A prefix of correlation tokens that this place also takes, unchanged (`call_`)."""
+    only: str = ""
+    """What does not begin so is no ID here but a plain value: a model's name is the service's own unless it begins `ft:`."""
     correlates: bool = False
     """It may name an inline item of the same input, recorded or not: then both go upstream as they are."""
     nowhere: bool = False
@@ -53,6 +57,15 @@ class Id:
 class User:
     """A subtree that the user or a third party wrote: text, arguments, metadata, schemas. Passes untouched inbound;
     outbound only raw IDs that this request has touched are replaced in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """What the client trusts the service with (an MCP server's token): passes untouched inbound, and reads as `instead` in
+    every answer, for who reads an object need not be who made it. `public`: values that are no secret."""
+
+    public: frozenset[str] = frozenset()
+    instead: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +81,18 @@ class Speech:
 @dataclass(frozen=True, slots=True)
 class Label:
     """A file name or address that the service gives (`cfile_….png`): outbound by the shape rules like `UNKNOWN`,
-    inbound the same owner's opaque IDs in it become raw again, like `REPLAYED`."""
+    inbound the same owner's opaque IDs in it become raw again, like `REPLAYED`. With `refers` the client may have had a say
+    in it: outbound the IDs in it are written in their normal form."""
+
+    refers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Plain:
     """A known value that is no ID of the service and is exempt from the shape: enumerations, `call_id`, `stream_id`."""
+
+    never: tuple[tuple[str, str], ...] = ()
+    """Values, in lower case, that a request may not have here, each with what its sender is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +114,36 @@ class Media:
 
 
 @dataclass(frozen=True, slots=True)
+class File:
+    """A part of a form with a file name: its bytes pass as they are, its name is the user's. They go on as soon as the parts
+    named in `after` are known; None: once all parts are, so that nothing that decides can follow them. In JSON: `UNKNOWN`."""
+
+    after: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What the service says of a failure (`{"code", "message", …}`) under another name than `error`, where it is known as
+    such: outbound its message is rebuilt. Inbound `UNKNOWN`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """Nothing is known: a whole string of raw shape is refused inbound and made inert outbound, at any depth."""
 
 
 USER: Final = User()
+SECRET: Final = Secret()
 SPEECH: Final = Speech()
 REPLAYED: Final = Speech(restore=True)
 RUNNING: Final = Speech(runs=True)
 LABEL: Final = Label()
+PATH: Final = Label(refers=True)
 PLAIN: Final = Plain()
 BLOB: Final = Blob()
 MEDIA: Final = Media()
+FILE: Final = File()
+FAULT: Final = Fault()
 UNKNOWN: Final = Unknown()
 
 
@@ -148,4 +185,21 @@ class Either:
     structure: Spec = field(default_factory=Unknown)
 
 
-Spec = Id | User | Speech | Label | Plain | Hashed | Blob | Media | Unknown | Each | Obj | Typed | Either
+Spec = (
+    Id
+    | User
+    | Secret
+    | Speech
+    | Label
+    | Plain
+    | Hashed
+    | Blob
+    | Media
+    | File
+    | Fault
+    | Unknown
+    | Each
+    | Obj
+    | Typed
+    | Either
+)

@@ -8,14 +8,24 @@ from types import MappingProxyType
 from typing import Final
 
 from gateway.surfaces import (
+    audio,
+    batches,
     chat,
     completions,
+    containers,
     conversations,
     embeddings,
+    files,
+    fine_tuning,
+    frames,
     images,
     models,
     moderations,
+    realtime,
     responses,
+    skills,
+    uploads,
+    vector_stores,
 )
 from gateway.surfaces.denied import reason_for
 from gateway.surfaces.route import Route
@@ -30,8 +40,19 @@ ROUTES: Final[tuple[Route, ...]] = (
     *embeddings.ROUTES,
     *moderations.ROUTES,
     *images.ROUTES,
+    *files.ROUTES,
+    *uploads.ROUTES,
+    *audio.ROUTES,
+    *batches.ROUTES,
+    *vector_stores.ROUTES,
+    *containers.ROUTES,
+    *skills.ROUTES,
+    *fine_tuning.ROUTES,
     *models.ROUTES,
 )
+
+EVERY: Final[tuple[Route, ...]] = (*ROUTES, *frames.ROUTES, *realtime.ROUTES)
+"""What can be asked for: over HTTP, and by a socket's frames, which no path matches."""
 
 BY_ACTION: Final[Mapping[str, Route]] = MappingProxyType({route.action: route for route in ROUTES})
 

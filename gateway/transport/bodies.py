@@ -12,14 +12,13 @@ import asyncio
 import json
 import zlib
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any, Final, NoReturn
 
 import orjson
 import zstandard
 
 from gateway.errors import Problem, Reason
-from gateway.transport.budget import BodyLease
+from gateway.transport.budget import Lease
 from gateway.transport.guard import Head, Receive
 from gateway.transport.limits import Limits
 
@@ -40,7 +39,7 @@ async def read_json(
     *,
     allow_empty: bool = False,
     arrived: bytes | None = None,
-    lease: BodyLease | None = None,
+    lease: Lease | None = None,
 ) -> Any:
     """The parsed body: dict, list, str, int, float, `orjson.Fragment` (a number too long for those), bool or None.
 
@@ -88,7 +87,7 @@ def _within(sent: bytes, limits: Limits) -> bytes:
     return sent
 
 
-async def read_body(receive: Receive, head: Head, limits: Limits, lease: BodyLease | None = None) -> bytes:
+async def read_body(receive: Receive, head: Head, limits: Limits, lease: Lease | None = None) -> bytes:
     """The bytes of the body as sent, at most `limits.body_bytes`. Only `more_body=False` ends it. Raises Problem."""
     if int(head.by_name.get(b"content-length", b"0")) > limits.body_bytes:
         raise _too_large(limits)
@@ -224,30 +223,21 @@ def parse_json(data: bytes, limits: Limits) -> Any:
     return value
 
 
-def dump_json(value: Any) -> bytes:
-    """The counterpart of `parse_json`: compact JSON in UTF-8."""
-    return orjson.dumps(value)
-
-
 class _Refused(ValueError):
     """JSON that a lenient parser takes. The text is ours."""
 
 
 def _integer(text: str) -> int | orjson.Fragment:
-    if len(text) <= 20 and -(2**63) <= (number := int(text)) < 2**64:
+    if len(text) <= 20 and text != "-0" and -(2**63) <= (number := int(text)) < 2**64:
         return number
     return orjson.Fragment(text)
 
 
 def _real(text: str) -> float | orjson.Fragment:
-    """A float where writing it again gives the same number, else the text itself."""
-    number = float(text) if len(text) <= 40 else 0.0
-    if repr(number) == text:
+    """A float where writing it again gives the same text, else the text itself."""
+    if len(text) <= 40 and orjson.dumps(number := float(text)) == text.encode():
         return number
-    try:
-        return number if len(text) <= 40 and Decimal(repr(number)) == Decimal(text) else orjson.Fragment(text)
-    except ArithmeticError:
-        return orjson.Fragment(text)
+    return orjson.Fragment(text)
 
 
 def _constant(_: str) -> NoReturn:

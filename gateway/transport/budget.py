@@ -1,4 +1,5 @@
-"""How many bytes of request bodies one process holds at once.
+"""How much one process holds at once, of which no tenant takes all: bytes of bodies and of frames, bytes that wait on disk, open
+sockets.
 
 A body of up to `FREE_BYTES` is never refused: there can be no more of them than connections. What is larger shares one
 budget, from its first byte beyond that until its request is answered, so that senders who stall cannot fill the memory.
@@ -9,48 +10,73 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.errors import Problem, Reason
+from gateway.names import TenantId
 
 FREE_BYTES: Final = 64 * 1024
 
 
-class BodyBudget:
-    """`total` bytes for all large bodies together."""
+class Budget:
+    """`total` for all together, of which one tenant may hold `percent`. What is leased holds `free` for nothing."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, percent: int = 100, *, free: int = FREE_BYTES) -> None:
         self._left = total
+        self._share = total * percent // 100
+        self._free = free
+        self._by_tenant: dict[TenantId, int] = {}
+        """What each holds that holds anything."""
 
     @property
     def left(self) -> int:
         return self._left
 
-    def lease(self) -> BodyLease:
-        return BodyLease(self)
+    def held_by(self, tenant: TenantId) -> int:
+        return self._by_tenant.get(tenant, 0)
 
-    def _take(self, size: int) -> None:
+    def lease(self, tenant: TenantId | None = None) -> Lease:
+        """None: nobody's, as what a service sends by itself."""
+        return Lease(self, tenant)
+
+    def _take(self, size: int, tenant: TenantId | None) -> None:
         if size > self._left:
             raise Problem(Reason.SERVER_BUSY, retry_after_s=1)
+        if tenant is not None and self.held_by(tenant) + size > self._share:
+            raise Problem(Reason.SHARE_EXHAUSTED, retry_after_s=1)
+        self._move(size, tenant)
+
+    def _move(self, size: int, tenant: TenantId | None) -> None:
         self._left -= size
+        if tenant is not None:
+            held = self.held_by(tenant) + size
+            if held:
+                self._by_tenant[tenant] = held
+            else:
+                self._by_tenant.pop(tenant, None)
 
-    def _give_back(self, size: int) -> None:
-        self._left += size
 
+class Lease:
+    """One holder's part. `give_back` may be called more than once."""
 
-class BodyLease:
-    """One request's share. `give_back` may be called more than once."""
+    __slots__ = ("_budget", "_held", "tenant")
 
-    __slots__ = ("_budget", "_held")
-
-    def __init__(self, budget: BodyBudget) -> None:
+    def __init__(self, budget: Budget, tenant: TenantId | None) -> None:
         self._budget = budget
         self._held = 0
+        self.tenant = tenant
 
     def hold(self, size: int) -> None:
-        """The body has `size` bytes by now. Raises Problem(SERVER_BUSY), and then holds what it held."""
-        more = size - FREE_BYTES - self._held
+        """It has grown to `size`. Raises Problem where its tenant (SHARE_EXHAUSTED) or the process (SERVER_BUSY) has no more,
+        and then holds what it held."""
+        more = size - self._budget._free - self._held
         if more > 0:
-            self._budget._take(more)
+            self._budget._take(more, self.tenant)
             self._held += more
 
+    def shrink(self, size: int) -> None:
+        """It is no larger than `size` by now."""
+        less = self._held - max(0, size - self._budget._free)
+        if less > 0:
+            self._budget._move(-less, self.tenant)
+            self._held -= less
+
     def give_back(self) -> None:
-        self._budget._give_back(self._held)
-        self._held = 0
+        self.shrink(0)

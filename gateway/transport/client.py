@@ -35,6 +35,9 @@ class Wire(Protocol):
     def end(self) -> None:
         """The body is complete."""
 
+    def cut(self) -> None:
+        """The body can't be completed: the connection ends, so that nobody takes it for whole."""
+
 
 class Client:
     """One request's sender. Leaving is told once, to whoever asked last."""

@@ -37,10 +37,6 @@ class Drain:
     def work(self) -> Work:
         return Work(self)
 
-    @property
-    def open_count(self) -> int:
-        return len(self._open)
-
     def _add(self, work: Work) -> None:
         self._open.add(work)
         if self.expired:

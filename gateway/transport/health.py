@@ -1,6 +1,7 @@
 """`/healthz`: the process answers. `/readyz`: it can serve, that is, its store answers and it does not drain.
 
-No authentication and no details: whoever can reach the port may ask, and learns one word.
+No authentication and no details: whoever can reach the port may ask, and learns one word; and a second one where a tenant's log
+is not the one that was signed, which its operator must not overlook. Others are served all the same.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ class Health:
         *,
         fresh_s: float = 1.0,
         timeout_s: float = 1.0,
+        audit_is_whole: Callable[[], bool] = lambda: True,
     ) -> None:
         self._store_answers = store_answers
         self._drain = drain
         self._fresh_s = fresh_s
         self._timeout_s = timeout_s
+        self._audit_is_whole = audit_is_whole
         self._lock = asyncio.Lock()
         self._answered = False
         self._asked_at = float("-inf")
@@ -43,7 +46,8 @@ class Health:
             problem = Problem(Reason.METHOD_NOT_ALLOWED, method=head.method, headers=_READ_ONLY)
         else:
             well = head.raw_path == b"/healthz" or await self.ready()
-            await _say(b"ok" if well else b"unavailable", 200 if well else 503, head, send)
+            told = b"" if head.raw_path == b"/healthz" or self._audit_is_whole() else b',"audit":"halted"'
+            await _say(b"ok" if well else b"unavailable", told, 200 if well else 503, head, send)
             return
         await refuse(problem, head.request_id, scope, send)
 
@@ -66,8 +70,8 @@ class Health:
             return False
 
 
-async def _say(word: bytes, status: int, head: Head, send: Send) -> None:
-    body = b'{"status":"' + word + b'"}'
+async def _say(word: bytes, told: bytes, status: int, head: Head, send: Send) -> None:
+    body = b'{"status":"' + word + b'"' + told + b"}"
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),

@@ -1,5 +1,5 @@
 """The transport's limits. They are settings like all others, so they are defined, documented and checked there."""
 
-from gateway.settings.keys import TransportLimits as Limits
+from gateway.settings.sections import TransportLimits as Limits
 
 __all__ = ["Limits"]

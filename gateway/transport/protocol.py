@@ -374,6 +374,11 @@ class Cycle(RequestResponseCycle):
             self.transport.write(b"0\r\n\r\n")
             self._complete()
 
+    def cut(self) -> None:
+        if not self.disconnected and not self.response_complete:
+            self.keep_alive = False
+            self._complete()
+
     def _complete(self) -> None:
         self.response_complete = True
         self.message_event.set()

@@ -10,6 +10,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, cast
 
 from uvicorn import Server
@@ -58,8 +59,8 @@ class ServerConfig(LimitedConfig):
             date_header=False,
             workers=1,
             timeout_keep_alive=limits.keep_alive_s,
-            ssl_certfile=listen.ssl_certfile,
-            ssl_keyfile=listen.ssl_keyfile,
+            ssl_certfile=listen.certificate,
+            ssl_keyfile=listen.certificate_key,
         )
 
 
@@ -131,8 +132,30 @@ class Listen:
     host: str = "127.0.0.1"
     port: int = 0
     sockets: tuple[socket.socket, ...] = ()
-    ssl_certfile: str | None = None
-    ssl_keyfile: str | None = None
+    certificate: Path | None = None
+    """With its chain (PEM); None: plain HTTP."""
+    certificate_key: Path | None = None
+
+
+def bound(host: str, port: int, setting: str) -> socket.socket:
+    """A socket that does not listen yet, so that an address that is taken is found before anything is opened.
+
+    Raises OSError, which names the address and the `setting` to change.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+        except OSError:
+            made.close()
+            raise
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise OSError(error.errno, f"{reason}; choose another with {setting}", f"{host}:{port}") from None
+    return made
 
 
 async def serve(

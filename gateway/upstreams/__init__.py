@@ -10,12 +10,16 @@ from gateway.upstreams.failures import Reason, UpstreamBadAnswer, UpstreamError,
 from gateway.upstreams.limits import UpstreamLimits
 from gateway.upstreams.origin import Origin, parse_base_url
 from gateway.upstreams.pool import tls_context
+from gateway.upstreams.socket import SocketRefused, UpstreamSocket
+from gateway.websocket import SocketEnded
 
 __all__ = [
     "BodySink",
     "Headers",
     "Origin",
     "Reason",
+    "SocketEnded",
+    "SocketRefused",
     "Upstream",
     "UpstreamAnswer",
     "UpstreamBadAnswer",
@@ -23,6 +27,7 @@ __all__ = [
     "UpstreamError",
     "UpstreamLimits",
     "UpstreamRequest",
+    "UpstreamSocket",
     "UpstreamTimeout",
     "UpstreamUnavailable",
     "parse_base_url",

@@ -39,6 +39,10 @@ class Breaker:
         self._probing = True
         return Permit.PROBE
 
+    def is_open(self, now: float) -> bool:
+        """Whether calls are refused at `now`; the call that may try whether it is over is not counted."""
+        return self._in_a_row >= self._failures and now < self._open_until
+
     def retry_after_s(self, now: float) -> float:
         """Seconds until a refused caller should come again."""
         return max(self._open_until - now, 0.0) or self._open_s

@@ -19,6 +19,7 @@ from gateway.upstreams.failures import Reason, UpstreamBadAnswer, UpstreamError,
 from gateway.upstreams.limits import Deadlines, UpstreamLimits
 from gateway.upstreams.origin import Origin, is_safe_target
 from gateway.upstreams.pool import Pool
+from gateway.upstreams.socket import UpstreamSocket, open_socket
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 _IDEMPOTENT = frozenset({"GET", "HEAD", "DELETE"})
@@ -73,6 +74,7 @@ class Upstream:
         self._limits = limits
         self._jitter = jitter
         self._breaker = Breaker(limits.breaker_failures, limits.breaker_open_s)
+        self._tls = tls
         self.pool = Pool(origin, limits, tls)
         self._fixed = b" HTTP/1.1\r\nhost: " + origin.authority + b"\r\naccept-encoding: identity\r\n"
 
@@ -112,6 +114,36 @@ class Upstream:
                     raise
             resends += 1
             await asyncio.sleep(pause)
+
+    async def open_socket(self, target: bytes, headers: Headers, max_bytes: int) -> UpstreamSocket:
+        """A WebSocket of its own, outside the pool. `max_bytes`: of one message. Raises UpstreamError."""
+        clock = asyncio.get_running_loop().time
+        permit = self._breaker.admit(clock())
+        if permit is None:
+            wait_s = self._breaker.retry_after_s(clock())
+            raise UpstreamUnavailable(Reason.BREAKER_OPEN, written=False, retry_after_s=wait_s)
+        verdict = Verdict.NOTHING
+        try:
+            opened = await open_socket(
+                self.origin,
+                target,
+                headers,
+                timeout_s=self._limits.connect_timeout_s,
+                max_bytes=max_bytes,
+                tls=self._tls,
+            )
+            verdict = Verdict.REACHED
+        except UpstreamError as failure:
+            verdict = Verdict.UNREACHABLE if failure.reason in _UNREACHABLE else Verdict.REACHED
+            raise
+        finally:
+            self._breaker.record(permit, verdict, clock())
+        return opened
+
+    @property
+    def is_down(self) -> bool:
+        """Whether calls are refused at present because it could not be reached."""
+        return self._breaker.is_open(asyncio.get_running_loop().time())
 
     async def aclose(self) -> None:
         """Close all connections; calls in flight fail."""

@@ -179,6 +179,8 @@ class Connection(asyncio.Protocol):
                 self.abort()
             elif not waiting.cancelled() and waiting.exception() is None:
                 waiting.result().abort()
+            if waiting.done() and not waiting.cancelled():
+                waiting.exception()  # of a body's source, perhaps, that nobody waits for any more
             raise
 
     @staticmethod

@@ -14,6 +14,8 @@ class UpstreamCredential:
     api_key: str = field(repr=False)
     organization: str | None = field(default=None, repr=False)
     project: str | None = field(default=None, repr=False)
+    api_key_header: bool = field(default=False, repr=False)
+    """The key is shown as `api-key`, and not as a bearer (Azure OpenAI)."""
 
     def __post_init__(self) -> None:
         if not _TOKEN.fullmatch(self.api_key):

@@ -43,15 +43,17 @@ def request_headers(
     beta: Iterable[bytes] = (),
     idempotency_key: bytes | None = None,
     traceparent: bytes | None = None,
+    safety_identifier: bytes | None = None,
 ) -> Headers:
     """The headers of a request to OpenAI, names in lower case.
 
     Nothing is taken from the client's headers but what the caller passes: `content_type` and `accept` of the rebuilt
     body and the route, `beta` the client's OpenAI-Beta values (lists are split, unknown ones dropped), and
-    `idempotency_key` in its per-tenant form.
+    `idempotency_key` in its per-tenant form. `safety_identifier`: the end user of a socket, which has no body to say so in.
     """
+    key = credential.api_key.encode()
     headers = [
-        (b"authorization", b"Bearer " + credential.api_key.encode()),
+        (b"api-key", key) if credential.api_key_header else (b"authorization", b"Bearer " + key),
         (b"user-agent", USER_AGENT),
         (b"accept", accept),
     ]
@@ -68,6 +70,8 @@ def request_headers(
         headers.append((b"idempotency-key", idempotency_key))
     if traceparent is not None:
         headers.append((b"traceparent", traceparent))
+    if safety_identifier is not None:
+        headers.append((b"openai-safety-identifier", safety_identifier))
     return tuple(headers)
 
 

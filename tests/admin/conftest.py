@@ -16,6 +16,7 @@ from gateway.authn.api_key import ApiKeyAuthenticator
 from gateway.ids.keys import LocalRoot
 from gateway.names import TenantId
 from gateway.stores.address import parse_target
+from gateway.stores.audit_keyring import AuditKeyring
 from gateway.stores.keyring import Keyring
 from gateway.stores.link import Link
 from gateway.stores.node import LinkSettings
@@ -63,7 +64,7 @@ async def desk(own_redis_server: RedisServer, tmp_path: Path) -> AsyncIterator[D
     root = LocalRoot(b"r" * 32)
     keyring = Keyring(store, root, root.audit_root(), tmp_path / "erasures")
     await keyring.create_deployment()
-    log = AuditLog(store)
+    log = AuditLog(store, AuditKeyring(store, root.audit_root(), tmp_path / "erasures"))
     yield Desk(own_redis_server, Administration(store, keyring, log), ApiKeyAuthenticator(store, keyring))
     await log.aclose()
     await store.aclose()

@@ -44,6 +44,25 @@ async def test_an_adopted_id_opens_for_its_owner_under_the_id_that_the_gateway_w
     assert shown.opened.root.visibility is Visibility.PRIVATE
 
 
+@pytest.mark.parametrize(
+    ("raw", "kind"),
+    [
+        ("file-" + "a1" * 12, Kind.FILE),
+        ("vs_" + "a1" * 16, Kind.VECTOR_STORE),
+        ("cntr_" + "a1" * 24, Kind.CONTAINER),
+        ("skill_" + "a1" * 24, Kind.SKILL),
+        ("ftjob-" + "a1" * 12, Kind.FINE_TUNING_JOB),
+        ("ft:gpt-4o-mini-2024-07-18:acme:coats:8k01tfYd", Kind.FINE_TUNED_MODEL),
+    ],
+)
+async def test_an_object_of_any_kind_that_is_served_is_adopted(desk: Desk, raw: str, kind: Kind) -> None:
+    acme = await create_tenant(desk.admin, "Acme")
+    opaque = await adopt(desk.admin, acme, raw, ALICE, UPSTREAM)
+    assert opaque.text.startswith(raw[: len(opaque.text) - 34])
+    shown = await show(desk.admin, acme, opaque.text, UPSTREAM)
+    assert (shown.raw.kind, shown.raw.text, shown.opened.root.owner) == (kind, raw, ALICE)
+
+
 async def test_adopting_again_is_fine_for_the_same_owner_and_refused_for_another(desk: Desk) -> None:
     acme, raw = await create_tenant(desk.admin, "Acme"), raw_id()
     assert await adopt(desk.admin, acme, raw, ALICE, UPSTREAM) == await adopt(desk.admin, acme, raw, ALICE, UPSTREAM)
@@ -76,7 +95,7 @@ async def test_an_object_that_was_deleted_here_is_not_adopted_back(desk: Desk) -
 
 
 @pytest.mark.parametrize("raw", [
-    "", "resp_", "resp_short1", "hello", "msg_" + "a1" * 20, "file-" + "a1" * 12, "org-" + "a1" * 12, "sk-" + "a1" * 20,
+    "", "resp_", "resp_short1", "hello", "msg_" + "a1" * 20, "pmpt_" + "a1" * 12, "org-" + "a1" * 12, "sk-" + "a1" * 20,
     "resp_" + "a1" * 40, "resp_" + "a1" * 20 + "\n", " resp_" + "a1" * 20, "RESP_" + "a1" * 20, "a1" * 20,
 ])  # fmt: skip
 async def test_what_is_no_id_of_an_object_that_can_be_owned_is_refused(desk: Desk, raw: str) -> None:

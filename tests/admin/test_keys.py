@@ -42,9 +42,9 @@ async def test_a_new_key_works_names_its_owner_and_is_listed(desk: Desk) -> None
     assert (listed.record.owner, listed.revoked, listed.expires) == (ALICE, False, listed.record.created + 90 * 86_400)
 
 
-async def test_a_services_key_carries_its_scope(desk: Desk) -> None:
+@pytest.mark.parametrize("scope", ["act_as:https://idp.example", "webhooks:write"])
+async def test_a_services_key_carries_its_scope(desk: Desk, scope: str) -> None:
     acme = await create_tenant(desk.admin, "Acme")
-    scope = "act_as:https://idp.example"
     made = await create_key(desk.admin, acme, Owner("local", "crm"), service=True, scopes=[scope])
     principal = await verdict(desk, made.key)
     assert isinstance(principal, Principal)
@@ -54,6 +54,8 @@ async def test_a_services_key_carries_its_scope(desk: Desk) -> None:
 @pytest.mark.parametrize(("owner", "service", "scopes", "lifetime_s"), [
     (Owner("local", "a\nb"), False, [], None), (Owner("a#b", "alice"), False, [], None),
     (Owner("local", "x" * 257), False, [], None), (ALICE, False, ["act_as:https://idp.example"], None),
+    (ALICE, False, ["webhooks:write"], None), (ALICE, True, ["webhooks:write", "webhooks:write"], None),
+    (ALICE, True, ["webhooks:"], None), (ALICE, True, ["webhooks:read"], None),
     (ALICE, True, ["admin"], None), (ALICE, True, ["act_as:a", "act_as:b"], None), (ALICE, False, [], 0),
 ])  # fmt: skip
 async def test_a_key_that_would_be_unclear_is_not_made(

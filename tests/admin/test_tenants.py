@@ -7,7 +7,8 @@ import re
 import pytest
 
 from gateway.admin.administration import AdminEvent, AdminRefused
-from gateway.admin.tenants import create_tenant, find_tenant, list_tenants, suspend_tenant
+from gateway.admin.tenants import create_tenant, find_tenant, list_tenants, resume_tenant, rotate_tenant, suspend_tenant
+from gateway.ids.keys import Purpose
 from gateway.stores.contract import TenantStatus
 from tests.admin.conftest import Desk
 
@@ -59,7 +60,7 @@ async def test_a_tenant_is_found_by_id_and_by_name(desk: Desk) -> None:
 
 async def test_a_suspended_tenant_is_inactive_and_the_suspension_is_on_record(desk: Desk) -> None:
     acme = await create_tenant(desk.admin, "Acme")
-    assert await suspend_tenant(desk.admin, "Acme") == acme
+    await suspend_tenant(desk.admin, acme)
     state = await desk.admin.store.tenant_state(acme)
     assert state is not None
     assert state.status is TenantStatus.SUSPENDED
@@ -69,10 +70,38 @@ async def test_a_suspended_tenant_is_inactive_and_the_suspension_is_on_record(de
     ]  # fmt: skip
 
 
+async def test_a_resumed_tenant_is_active_again_and_the_resumption_is_on_record(desk: Desk) -> None:
+    acme = await create_tenant(desk.admin, "Acme")
+    await suspend_tenant(desk.admin, acme)
+    await resume_tenant(desk.admin, acme)
+    assert [t.state async for t in list_tenants(desk.admin)] == ["active"]
+    assert (await desk.story(acme))[3:] == ["tenant.resume intent", "tenant.resume outcome allow"]
+
+
+async def test_rotated_keys_are_newer_and_what_was_sealed_before_still_opens(desk: Desk) -> None:
+    acme = await create_tenant(desk.admin, "Acme")
+    before = (await desk.admin.keyring.tenant(acme)).keys
+    rotated = await rotate_tenant(desk.admin, acme, (Purpose.STORAGE, Purpose.AUDIT))
+    assert rotated == [(Purpose.STORAGE, 2), (Purpose.AUDIT, 2)]
+    after = (await desk.admin.keyring.tenant(acme)).keys
+    assert (after.storage.keys[1], after.audit.keys[1]) == (before.storage.newest, before.audit.newest)
+    assert (set(after.storage.keys), set(after.audit.keys), after.identity) == ({1, 2}, {1, 2}, before.identity)
+    told = (await desk.events(acme))[-1]
+    assert (told["type"], told["outcome"]["result"], told["changes"]) == (
+        "tenant.rotate", "allow", {"audit": 2, "storage": 2},
+    )  # fmt: skip
+
+
+async def test_an_identity_key_is_not_rotated_unless_the_loss_of_every_id_is_accepted(desk: Desk) -> None:
+    acme = await create_tenant(desk.admin, "Acme")
+    with pytest.raises(AdminRefused, match="accept-loss"):
+        await rotate_tenant(desk.admin, acme, (Purpose.IDENTITY,))
+    assert await rotate_tenant(desk.admin, acme, (Purpose.IDENTITY,), accept_loss=True) == [(Purpose.IDENTITY, 2)]
+
+
 async def test_suspending_a_tenant_leaves_the_others_alone(desk: Desk) -> None:
-    await create_tenant(desk.admin, "Acme")
-    globex = await create_tenant(desk.admin, "Globex")
-    await suspend_tenant(desk.admin, "Acme")
+    acme, globex = await create_tenant(desk.admin, "Acme"), await create_tenant(desk.admin, "Globex")
+    await suspend_tenant(desk.admin, acme)
     state = await desk.admin.store.tenant_state(globex)
     assert state is not None
     assert state.status is TenantStatus.ACTIVE
@@ -83,6 +112,9 @@ async def test_an_erased_tenant_cannot_be_suspended_back_to_life(desk: Desk) -> 
     await desk.admin.store.set_tenant_status(acme, TenantStatus.ERASED)
     with pytest.raises(AdminRefused, match="erased"):
         await suspend_tenant(desk.admin, acme)
+    with pytest.raises(AdminRefused, match="unknown or erased"):
+        await resume_tenant(desk.admin, acme)
+    assert [t.state async for t in list_tenants(desk.admin)] == ["erased"]
 
 
 async def test_without_the_log_nothing_is_done(desk: Desk) -> None:

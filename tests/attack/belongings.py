@@ -14,6 +14,8 @@ from gateway.stores.contract import Mode
 from gateway.surfaces.spec import Role
 from tests.attack.house import Caller, House
 from tests.attack.places import UNHEARD, Example, Place
+from tests.attack.resources import delete_resources, fresh, gather_resources
+from tests.forms import spelt, uploaded
 
 MODEL = "gpt-5"
 
@@ -39,6 +41,9 @@ class Belongings:
     """A stored chat completion."""
     said: str = ""
     """A message of `chat`."""
+    upload: str = ""
+    """An upload to which `part` was added, until it is used."""
+    part: str = ""
     kinds: dict[Kind, str] = field(default_factory=dict)
     blob: str = ""
     deleted: dict[Kind, str] = field(default_factory=dict)
@@ -57,6 +62,7 @@ def gather(caller: Caller) -> Belongings:
     thought = answer(caller, input="[[script: reasoning]] think", include=["reasoning.encrypted_content"])
     own.blob = thought["output"][0]["encrypted_content"]
     _use_tools(own)
+    own.kinds |= gather_resources(caller, own.kinds[Kind.FILE])
     own.chat = chat(caller, store=True)["id"]
     own.said = first_message(caller, own.chat)
     spoken = chat(caller, modalities=["text", "audio"], audio={"voice": "alloy", "format": "wav"})
@@ -96,6 +102,24 @@ def conversation(caller: Caller) -> str:
 def add_item(caller: Caller, to: str) -> str:
     sent = {"items": [{"role": "user", "content": "hello"}]}
     return str(caller.ok("POST", f"/conversations/{to}/items", sent)["data"][0]["id"])
+
+
+def file(caller: Caller) -> str:
+    return str(caller.ok("POST", "/files", uploaded())["id"])
+
+
+def upload(caller: Caller) -> str:
+    """An upload of nothing, which can be completed with any of its parts or none."""
+    sent = {"bytes": 0, "filename": "a", "mime_type": "text/plain", "purpose": "user_data"}
+    return str(caller.ok("POST", "/uploads", sent)["id"])
+
+
+def part(own: Belongings) -> str:
+    """A part, of the upload that is completed next."""
+    if not own.upload:
+        own.upload = upload(own.caller)
+        own.part = own.caller.ok("POST", f"/uploads/{own.upload}/parts", spelt({"data": b""}))["id"]
+    return own.part
 
 
 def _use_tools(own: Belongings) -> None:
@@ -138,12 +162,16 @@ def _delete(own: Belongings) -> None:
     chatted = chat(own.caller, store=True)["id"]
     message = first_message(own.caller, chatted)
     own.caller.ok("DELETE", f"/chat/completions/{chatted}")
+    filed = file(own.caller)
+    own.caller.ok("DELETE", f"/files/{filed}")
     own.deleted = {
+        Kind.FILE: filed,
         Kind.RESPONSE: response,
         Kind.CONVERSATION: gone,
         Kind.ITEM: item,
         Kind.CHAT_COMPLETION: chatted,
         Kind.CHAT_MESSAGE: message,
+        **delete_resources(own.caller, own.kinds[Kind.FILE]),
     }
 
 
@@ -167,6 +195,13 @@ def owned(place: Place, own: Belongings) -> str:
             return str(chat(caller, store=True)["id"]) if route.deletes else own.chat
         case Kind.CHAT_MESSAGE:
             return own.said
+        case Kind.FILE if route.deletes == place.name:
+            return file(caller)
+        case Kind.UPLOAD:
+            held, own.upload = own.upload or upload(caller), ""
+            return held
+        case Kind.UPLOAD_PART:
+            return part(own)
         case Kind.ITEM:
             if place.where == "path":
                 return add_item(caller, own.conversation) if route.deletes else own.items["message"]
@@ -176,7 +211,7 @@ def owned(place: Place, own: Belongings) -> str:
                 return own.items["mcp_approval_request"]
             return own.items[{"item_reference": "message"}.get(tag := (place.tags or ["message"])[-1], tag)]
         case kind:
-            return own.kinds[kind]
+            return fresh(place, caller, own.kinds) or own.kinds[kind]
 
 
 def whole(tag: str, known: Mapping[str | None, Example]) -> Any:
@@ -300,6 +335,13 @@ _OTHER_TYPES: dict[str | None, Example] = {
     "web_search_preview": {},
     "web_search_preview_2025_03_11": {},
     "namespace": {"name": "coats", "description": "of coats"},
+    # graders
+    "string_check": {"name": "g", "operation": "eq"},
+    "text_similarity": {"name": "g", "evaluation_metric": "bleu"},
+    "python": {"name": "g", "source": "def grade(sample, item): return 1.0"},
+    "score_model": {"name": "g", "input": []},
+    "label_model": {"name": "g", "input": [], "labels": ["a"], "passing_labels": ["a"]},
+    "multi": {"name": "g", "calculate_output": "g"},
     "container_auto": {},
     "container_reference": {},
     "local": {},

@@ -73,35 +73,51 @@ class Search:
 
 def readings(received: bytes) -> list[bytes]:
     """An answer's bytes as they came, and as a client reads them: chunks joined, escapes resolved, deltas put together."""
+    _, body = _parted(received)
+    values = _values(body)
+    read = [received, body, *("\n".join(_strings(value)).encode("utf-8", "surrogatepass") for value in values)]
+    return [*read, *(text.encode("utf-8", "surrogatepass") for text in _in_pieces(values).values())]
+
+
+def _parted(received: bytes) -> tuple[bytes, bytes]:
+    """Head and body of an answer, the body's chunks joined."""
     head, _, body = received.partition(b"\r\n\r\n")
-    if b"transfer-encoding: chunked" in head.lower():
-        body = _joined(body)
-    read = [received, body]
+    return head, _joined(body) if b"transfer-encoding: chunked" in head.lower() else body
+
+
+def _values(body: bytes) -> list[Any]:
+    """The JSON values of a body: itself, or those of its events."""
     values = []
     for part in [body, *_events(body)]:
         try:
             values.append(json.loads(part))
         except ValueError:
             continue
-    deltas: dict[object, str] = {}
+    return values
+
+
+def _in_pieces(values: list[Any]) -> dict[tuple[object, ...], str]:
+    """The texts that run through the deltas of events, or through the chunks of a chat; the last word of each key names it."""
+    deltas: dict[tuple[object, ...], str] = {}
     for value in values:
-        read.append("\n".join(_strings(value)).encode("utf-8", "surrogatepass"))
         if isinstance(value, dict):
             for name in ("delta", "obfuscation"):
                 said = value.get(name)
                 for member, piece in (said if isinstance(said, dict) else {"": said}).items():
-                    key = (value.get("type"), value.get("item_id"), value.get("command_index"), name, member)
+                    key = (value.get("type"), value.get("item_id"), value.get("command_index"), member or name)
                     deltas[key] = deltas.get(key, "") + (piece if isinstance(piece, str) else "")
             for choice in value.get("choices") or ():
                 for path, piece in _pieces(choice, ()):
                     deltas[path] = deltas.get(path, "") + piece
-    return [*read, *(text.encode("utf-8", "surrogatepass") for text in deltas.values())]
+    return deltas
 
 
 def said(received: bytes) -> tuple[str, str]:
-    """What an answer has the model say, and everything else in it, each as one text."""
-    spoken: list[str] = []
-    written: list[str] = []
+    """What an answer has the model say, also where it ends in the middle of it, and everything else in it, each as one text."""
+    head, body = _parted(received)
+    values = _values(body)
+    spoken = [text for key, text in _in_pieces(values).items() if key[-1] in SPOKEN]
+    written = [head.decode("latin-1")]
 
     def walk(value: Any, name: str) -> None:
         if isinstance(value, str):
@@ -114,15 +130,8 @@ def said(received: bytes) -> tuple[str, str]:
             for one in value:
                 walk(one, name)
 
-    head, _, body = received.partition(b"\r\n\r\n")
-    written.append(head.decode("latin-1"))
-    if b"transfer-encoding: chunked" in head.lower():
-        body = _joined(body)
-    for part in [body, *_events(body)]:
-        try:
-            walk(json.loads(part), "")
-        except ValueError:
-            continue
+    for value in values:
+        walk(value, "")
     return "\n".join(spoken), "\n".join(written)
 
 

@@ -11,16 +11,17 @@ import http.client
 import json
 import threading
 from collections.abc import Coroutine, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gateway.admin.ids import Upstream, show
-from gateway.app import UPSTREAM
 from gateway.audit.flood import Floods
 from gateway.demo.stand_in.provider import Options, Received
 from gateway.mapping import Mapper
 from gateway.names import TenantId
+from gateway.upstreams.fleet import FIRST
+from tests.forms import Form
 from tests.gateway_fixture import Deployment, deployment
 from tests.redis_fixture import RedisServer
 from tests.stand_in_fixture import Running
@@ -78,11 +79,15 @@ class Caller:
     def call(
         self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None, *, data: bytes = b""
     ) -> Reply:
-        """`path` is sent as it stands, below `/v1`; `body` as JSON, or `data` as it is."""
+        """`path` is sent as it stands, below `/v1`; `body` as JSON or as the form that it is, or `data` as it is."""
         sent = {"authorization": f"Bearer {self.key}", **(headers or {})}
-        content = json.dumps(body).encode() if body is not None else data or None
-        if content is not None:
-            sent["content-type"] = "application/json"
+        content: bytes | None
+        if isinstance(body, Form):
+            content, sent["content-type"] = body.content, body.content_type
+        else:
+            content = json.dumps(body).encode() if body is not None else data or None
+            if content is not None:
+                sent["content-type"] = "application/json"
         for attempt in (1, 2):
             if self._connection is None:
                 self._connection = http.client.HTTPConnection("127.0.0.1", self.house.port, timeout=20)
@@ -152,13 +157,13 @@ class House:
             keyring = self.deployment.gateway.shared.keyring
             deployed = self.run(keyring.deployment())
             unlocked = self.run(keyring.tenant(self.tenant(tenant)))
-            self._mappers[tenant] = Mapper(deployed, unlocked, UPSTREAM, PROJECT)
+            self._mappers[tenant] = Mapper(deployed, unlocked, FIRST, PROJECT)
         return self._mappers[tenant]
 
     def raw_of(self, tenant: str, opaque: str) -> str:
         """What the tenant's opaque ID stands for, as the operator's command shows it."""
         if opaque not in self._raws:
-            shown = self.run(show(self.deployment.admin, self.tenant(tenant), opaque, Upstream(UPSTREAM, PROJECT)))
+            shown = self.run(show(self.deployment.admin, self.tenant(tenant), opaque, Upstream(FIRST, PROJECT)))
             self._raws[opaque] = shown.raw.text
         return self._raws[opaque]
 
@@ -175,7 +180,6 @@ def house(folder: Path, *, options: Options | None = None, floods: bool = False,
         async def serve() -> None:
             async with deployment(redis.url, stand_in, folder, **env) as deployed:
                 log = deployed.gateway.shared.log
-                log._settings = replace(log._settings, limit_s=PATIENCE_S)
                 if not floods:
                     log._floods = Floods(first=1_000_000)
                 made.append(House(redis, stand_in, deployed, asyncio.get_running_loop()))

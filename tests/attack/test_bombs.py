@@ -21,9 +21,10 @@ from gateway.names import Kind
 from gateway.pipeline.evidence import brief
 from gateway.rewrite import egress
 from gateway.rewrite.id_table import IdTable
-from gateway.rewrite.inbound import collect, put
+from gateway.rewrite.inbound import collect
+from gateway.rewrite.named import put
 from gateway.rewrite.outbound import translate_json
-from gateway.settings.keys import TransportLimits
+from gateway.settings.sections import TransportLimits
 from gateway.surfaces.items import ITEM_LIST
 from gateway.surfaces.responses import RESPONSE
 from gateway.surfaces.table import BY_ACTION

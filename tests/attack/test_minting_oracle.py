@@ -21,8 +21,8 @@ from gateway.stores.records import open_record, record_key
 from gateway.surfaces.table import ROUTES
 from tests.attack.belongings import MODEL, Belongings, conversation
 from tests.attack.house import PROJECT, Caller, house
+from tests.attack.matrix import Town, request
 from tests.attack.places import Place, places
-from tests.attack.test_two_tenants import Town, request
 
 ID_LIKE = re.compile(r"[A-Za-z][A-Za-z0-9_]*[_-][0-9A-Za-z]{20,64}(?![0-9A-Za-z])")
 

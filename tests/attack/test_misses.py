@@ -20,7 +20,7 @@ from gateway.ids.encoding import ALPHABET
 from gateway.names import Kind
 from tests.attack.belongings import MODEL, Belongings
 from tests.attack.house import House, Reply, house
-from tests.attack.test_two_tenants import TAIL, Town, genuine
+from tests.attack.matrix import TAIL, Town, genuine
 
 SEGMENT_BYTES = 1448
 """What one TCP segment carries on Ethernet."""
@@ -36,13 +36,14 @@ Miss = tuple[Belongings, str]
 """Who names it, and the ID."""
 
 
-def misses(town: Town, kind: Kind) -> dict[str, Miss]:
+def misses(town: Town, place: Place) -> dict[str, Miss]:
     """IDs that pass their tag and do not open."""
+    kind = place.kind
     alice, form = town.alice, town.house.run(town.house.deployment.gateway.shared.keyring.deployment()).form
     mine = mine_of(alice, kind)
     parsed = form.verify(mine)
     assert parsed is not None
-    return {
+    found = {
         "another tenant's": (town.bob, mine),
         "another user's": (town.carol, mine),
         "deleted": (alice, alice.deleted[kind]),
@@ -50,6 +51,9 @@ def misses(town: Town, kind: Kind) -> dict[str, Miss]:
         "retired": (alice, form.mint(parsed.prefix, parsed.epoch + 1, parsed.h).text),
         "inert": (alice, town.house.mapper("acme").form.inert(kind, f"{parsed.prefix}0123456789abcdef01").text),
     }
+    if place.still_there:
+        del found["deleted"]
+    return found
 
 
 def mine_of(own: Belongings, kind: Kind) -> str:
@@ -66,6 +70,8 @@ class Place:
     kind: Kind
     name: Callable[[Belongings, str], Reply]
     """Names the ID as the caller."""
+    still_there: bool = False
+    """What was deleted opens here all the same."""
 
 
 def _create(own: Belongings, **more: object) -> Reply:
@@ -84,6 +90,9 @@ PLACES = {
         Kind.CHAT_MESSAGE,
         lambda own, text: own.caller.call("GET", f"/chat/completions/{own.chat}/messages?after={text}"),
     ),
+    "place in a list": Place(
+        Kind.CHAT_COMPLETION, lambda own, text: own.caller.call("GET", f"/chat/completions?after={text}"), True
+    ),
     "body": Place(Kind.RESPONSE, lambda own, text: _create(own, previous_response_id=text)),
     "child in the body": Place(
         Kind.ITEM, lambda own, text: _create(own, input=[{"type": "item_reference", "id": text}])
@@ -94,7 +103,7 @@ PLACES = {
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_every_id_that_passes_its_tag_and_does_not_open_costs_redis_the_same_commands(town: Town, place: Place) -> None:
     seen = {}
-    for why, (own, text) in misses(town, place.kind).items():
+    for why, (own, text) in misses(town, place).items():
         place.name(own, text)
         rounds = []
         for _ in range(5):
@@ -111,10 +120,13 @@ def test_every_id_that_passes_its_tag_and_does_not_open_costs_redis_the_same_com
 def test_every_id_that_passes_its_tag_and_does_not_open_has_answers_of_one_size(town: Town, place: Place) -> None:
     sizes, segments = {}, {}
     with contextlib.closing(_Stats(town.house)) as stats:
-        for why, (own, text) in misses(town, place.kind).items():
-            before = stats.sent()
-            sizes[why] = len(place.name(own, text).body)
-            segments[why] = (stats.sent() - before) // SEGMENT_BYTES
+        for why, (own, text) in misses(town, place).items():
+            read = []
+            for _ in range(3):  # the log's own upkeep may fall into one
+                before = stats.sent()
+                sizes[why] = len(place.name(own, text).body)
+                read.append((stats.sent() - before) // SEGMENT_BYTES)
+            segments[why] = min(read)
     assert len(set(sizes.values())) == 1, sizes
     assert set(segments.values()) == {0}, segments
 
@@ -123,7 +135,7 @@ def test_every_id_that_passes_its_tag_and_does_not_open_has_answers_of_one_size(
 def test_every_id_that_passes_its_tag_and_does_not_open_costs_the_same_decryptions(town: Town, place: Place) -> None:
     boxes = {caller.tenant: _counted(town.house, caller.tenant) for caller in (town.alice.caller, town.bob.caller)}
     counts = {}
-    for why, (own, text) in misses(town, place.kind).items():
+    for why, (own, text) in misses(town, place).items():
         box = boxes[own.caller.tenant]
         before = box.decryptions
         place.name(own, text)

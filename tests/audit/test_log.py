@@ -13,6 +13,7 @@ import pytest
 from gateway.audit.event import Actor, Event, Outcome, Phase, RequestFacts, Result, Target
 from gateway.audit.log import AuditLog, AuditSettings
 from gateway.errors import Problem, Reason
+from gateway.ids.keys import AuditKeys, Versions
 from gateway.names import Kind, TenantId
 from gateway.stores.address import parse_target
 from gateway.stores.contract import Begin, Begun, Entry, Lookup, Mode, TenantStatus, Write
@@ -46,6 +47,16 @@ def write(number: int) -> Write:
     return Write(Kind.RESPONSE, number.to_bytes(16, "big"), b"\x01\x01\x00data", 60, Mode.CREATE)
 
 
+class Keys:
+    """The tenant's audit keys, at hand."""
+
+    async def tenant(self, tenant: TenantId) -> Versions[AuditKeys]:
+        return Versions({1: AuditKeys.derive(b"k" * 32)}, 1)
+
+
+KEYS = Keys()
+
+
 class Clock:
     """Real time, or the time it was set to."""
 
@@ -77,14 +88,14 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def log(store: RedisStore, clock: Clock) -> AsyncIterator[AuditLog]:
-    log = AuditLog(store, clock=clock)
+    log = AuditLog(store, KEYS, clock=clock)
     yield log
     await log.aclose()
 
 
 async def own_log(server: RedisServer, **options: float) -> tuple[RedisStore, AuditLog]:
     store = await open_store(server.url, **options)  # type: ignore[arg-type]
-    return store, AuditLog(store)
+    return store, AuditLog(store, KEYS)
 
 
 def of_type(events: list[dict[str, Any]], type_: str) -> list[dict[str, Any]]:
@@ -106,7 +117,7 @@ async def test_a_request_is_two_events_of_one_chain_and_two_round_trips(
 
 
 async def test_200_concurrent_requests_leave_whole_chains(redis_server: RedisServer, store: RedisStore) -> None:
-    logs = [AuditLog(store), AuditLog(store)]
+    logs = [AuditLog(store, KEYS), AuditLog(store, KEYS)]
 
     async def request(number: int) -> None:
         log = logs[number % 2]
@@ -259,7 +270,7 @@ async def test_connections_cut_amid_requests_leave_whole_chains(redis_server: Re
     proxy = CuttingProxy(redis_server.socket_path)
     await proxy.start()
     store = await open_store(f"redis://127.0.0.1:{proxy.port}")
-    log = AuditLog(store)
+    log = AuditLog(store, KEYS)
     refused = 0
 
     async def request(number: int) -> None:
@@ -321,7 +332,7 @@ async def test_an_intent_that_is_not_durable_is_refused_and_closed() -> None:
     ):
         await replicate(primary, replica)
         store = await open_store(primary.url, "wait:1", durable_timeout_s=0.1)
-        log = AuditLog(store)
+        log = AuditLog(store, KEYS)
         await log.begin(TENANT, intent(1))
         replica.pause()
         with pytest.raises(Problem) as problem:
@@ -398,7 +409,7 @@ async def test_what_is_allowed_or_failed_upstream_is_no_flood(log: AuditLog, clo
 
 
 async def test_sums_are_sent_by_themselves_and_at_the_end(redis_server: RedisServer, store: RedisStore) -> None:
-    log = AuditLog(store, AuditSettings(sums_every_s=0.05))
+    log = AuditLog(store, KEYS, AuditSettings(sums_every_s=0.05))
     log.start()
     for _ in range(40):
         try:
@@ -411,8 +422,8 @@ async def test_sums_are_sent_by_themselves_and_at_the_end(redis_server: RedisSer
 
 async def test_refusals_that_belong_to_no_tenant_are_summed_for_the_operator(store: RedisStore, log: AuditLog) -> None:
     for number in range(500):
-        log.refuse_stranger(Reason.UNAUTHENTICATED, f"10.0.0.{number % 40}")
-    log.refuse_stranger(Reason.ROUTE_UNKNOWN, "10.0.0.1")
+        log.count_stranger(Reason.UNAUTHENTICATED, f"10.0.0.{number % 40}")
+    log.count_stranger(Reason.ROUTE_UNKNOWN, "10.0.0.1")
     await log.send_sums()
     await log.send_sums()
     lines = [json.loads(body) for _, body in await store.read_operator_events("0", 10)]
@@ -435,7 +446,7 @@ async def test_an_intent_without_an_outcome_is_closed_as_unknown_once(
     await log.finish(TENANT, (outcome(2),), begun=begun)
     assert await log.sweep(TENANT) == 0
     clock.fixed = 1061.0
-    both = await asyncio.gather(log.sweep(TENANT), AuditLog(store, clock=clock).sweep(TENANT))
+    both = await asyncio.gather(log.sweep(TENANT), AuditLog(store, KEYS, clock=clock).sweep(TENANT))
     assert sorted(both) == [0, 1]
     clock.fixed = 2000.0
     assert await log.sweep(TENANT) == 0
@@ -447,12 +458,12 @@ async def test_an_intent_without_an_outcome_is_closed_as_unknown_once(
 async def test_intents_left_by_a_process_that_died_are_closed_by_another(
     redis_server: RedisServer, store: RedisStore
 ) -> None:
-    dead = AuditLog(store)
+    dead = AuditLog(store, KEYS)
     for number in range(150):
         await dead.begin(TENANT, intent(number), open_s=1)
     clock = Clock()
     clock.fixed = time.time() + 100
-    log = AuditLog(store, AuditSettings(sweep_all_every_s=0.1), clock=clock)
+    log = AuditLog(store, KEYS, AuditSettings(sweep_all_every_s=0.1), clock=clock)
     log.start()
     await until(lambda: redis_server.command("ZCARD", f"{{t:{TENANT}}}:open") == 0)
     await log.aclose()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, Final
 
 from tests.redis_fixture import RedisServer
+
+MAC_BYTES: Final = 16
 
 
 def walk(server: RedisServer, tenant: str) -> list[dict[str, Any]]:
@@ -17,7 +19,8 @@ def walk(server: RedisServer, tenant: str) -> list[dict[str, Any]]:
     events = []
     for seq, (row_id, fields) in enumerate(rows, start=1):
         assert row_id.decode() == f"0-{seq}", "a gap in the sequence"
-        (body,) = fields.values()
+        body = fields[b"e"]
+        assert len(fields[b"m"]) == 1 + MAC_BYTES
         assert len(body) <= 4096
         event = json.loads(body)
         assert json.dumps(event, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() == body

@@ -16,7 +16,14 @@ def test_the_scheme_is_read_without_case(value: bytes) -> None:
     assert bearer_token(((b"host", b"x"), (b"authorization", value))) == b"abc"
 
 
+def test_a_browser_names_its_key_among_the_sub_protocols_of_its_socket() -> None:
+    assert bearer_token(((b"sec-websocket-protocol", b"realtime, openai-insecure-api-key.aBc"),)) == b"aBc"
+    assert bearer_token((BEARER, (b"sec-websocket-protocol", b"realtime, openai-beta.realtime-v1"))) == b"abc"
+
+
 @pytest.mark.parametrize("headers", [
+    ((b"sec-websocket-protocol", b"openai-insecure-api-key.a, openai-insecure-api-key.a"),),
+    ((b"sec-websocket-protocol", b"openai-insecure-api-key.a"), (b"api-key", b"a")),
     (BEARER, BEARER), (BEARER, (b"authorization", b"Basic eDp5")), (BEARER, (b"api-key", b"k")),
     (BEARER, (b"x-api-key", b"k")), (BEARER, (b"proxy-authorization", b"Basic eDp5")),
     (BEARER, (b"sec-websocket-protocol", b"realtime, OpenAI-Insecure-Api-Key.sk-x")),

@@ -26,6 +26,11 @@ def value(measure: str, figure: str) -> Callable[[AllSamples], float]:
     return lambda samples: median(sample[figure] for sample in samples[measure]["coatcheck"])
 
 
+def within(measure: str, figure: str, base: str) -> Callable[[AllSamples], float]:
+    """The median over the rounds of one figure of ours through another of the same round."""
+    return lambda samples: median(sample[figure] / sample[base] for sample in samples[measure]["coatcheck"])
+
+
 def _pairs(samples: Samples, ours: str, theirs: str) -> zip[tuple[dict[str, float], dict[str, float]]]:
     return zip(samples[ours], samples[theirs], strict=True)
 
@@ -57,6 +62,32 @@ BARS: Final = (
     Bar("one at a time: added p50 over nginx", difference("alone", "p50_ms", "coatcheck", "nginx"), "ms", 1.5, 0.5),
     Bar("100 requests/s: p99", value("rate", "p99_ms"), "ms", 10, 3),
     Bar("an idle open stream", value("rest", "stream_kb"), "KB", 40, 20),
+    Bar("an idle socket, both its ends", value("rest", "socket_kb"), "KB", 40, 20),
+    Bar(
+        "200 sockets that speak: CPU per event against nginx",
+        ratio("sockets", "cpu_us", "coatcheck", "nginx"),
+        "×",
+        4,
+        2.5,
+    ),
+    Bar(
+        "the same beside 1,000 idle ones: p50 against alone", within("sockets", "p50_ms_idle", "p50_ms"), "×", 1.5, 1.15
+    ),
+    Bar("the same beside 1,000 idle ones: p99 against alone", within("sockets", "p99_ms_idle", "p99_ms"), "×", 2, 1.3),
+    Bar(
+        "the same beside 20 that do not read: p50 against alone",
+        within("sockets", "p50_ms_slow", "p50_ms"),
+        "×",
+        1.5,
+        1.15,
+    ),
+    Bar(
+        "the same beside 20 that do not read: p99 against alone",
+        within("sockets", "p99_ms_slow", "p99_ms"),
+        "×",
+        2,
+        1.3,
+    ),
     Bar("the process at rest", value("rest", "rest_mb"), "MB", 120, 80),
     Bar("start to first answer", value("rest", "start_s"), "s", 2, 1),
     Bar("stored IDs 10³ → 10⁶: CPU per request", ratio("growth", "cpu_us", "many", "few"), "×", 1.10, 1.05),
@@ -85,6 +116,9 @@ _COLUMNS: Final = (
     ("p99 at 100/s, ms", "rate", "p99_ms"),
     ("CPU µs / event, burst", "burst", "cpu_us"),
     ("paced", "paced", "cpu_us"),
+    ("CPU µs / event over a socket", "sockets", "cpu_us"),
+    ("p50 of 200 sockets, ms", "sockets", "p50_ms"),
+    ("p99, ms", "sockets", "p99_ms"),
 )
 
 

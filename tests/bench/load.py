@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -70,21 +70,44 @@ def client(mode: str, aim: Aim, body: bytes, folder: Path, *, seconds: float, **
     return _run([sys.executable, "-m", "tests.bench.client", _job(mode, aim, body, folder, seconds, more)], seconds)
 
 
-@contextmanager
-def held_streams(aim: Aim, count: int, folder: Path) -> Iterator[None]:
+def held_streams(aim: Aim, count: int, folder: Path) -> AbstractContextManager[None]:
     """That many open streams inside the block, each past its first event."""
     job = _job("hold", aim, aim.body(interval_ms=3_600_000), folder, 0, {"count": count})
+    return _held("tests.bench.client", job, f"{count} streams")
+
+
+def held_sockets(aim: Aim, mode: str, count: int, folder: Path) -> AbstractContextManager[None]:
+    """That many open sockets inside the block: `idle` ones, or `slow` ones that ask for much and read nothing."""
+    return _held("tests.bench.socket_client", _socket_job(mode, aim, count, folder), f"{count} sockets")
+
+
+@contextmanager
+def _held(program: str, job: str, what: str) -> Iterator[None]:
+    """The program, which says by a line that all is open, inside the block."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.bench.client", job],
+        [sys.executable, "-m", program, job],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),
     )  # fmt: skip
     try:
         assert process.stdout is not None
         if not process.stdout.readline():
-            raise Unusable(f"{count} streams could not be opened")
+            raise Unusable(f"{what} could not be opened")
         yield
     finally:
         process.communicate(timeout=_GRACE_S)
+
+
+def busy_sockets(aim: Aim, count: int, folder: Path, *, seconds: float, interval_ms: int, pid: int) -> dict[str, float]:
+    """`events`, `p50_ms`, `p99_ms` and `cpu_us` (of process `pid`) of that many sessions that hear an event every `interval_ms`.
+    Raises Unusable."""
+    job = _socket_job("busy", aim, count, folder, seconds=seconds, interval_ms=interval_ms, pid=pid)
+    return _run([sys.executable, "-m", "tests.bench.socket_client", job], seconds)
+
+
+def _socket_job(mode: str, aim: Aim, count: int, folder: Path, **more: float) -> str:
+    path = folder / f"{mode}.json"
+    path.write_text(json.dumps({"mode": mode, "port": aim.port, "key": aim.key, "count": count, **more}))
+    return str(path)
 
 
 def _job(mode: str, aim: Aim, body: bytes, folder: Path, seconds: float, more: dict[str, Any]) -> str:

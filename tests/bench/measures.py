@@ -24,6 +24,8 @@ Samples = dict[str, list[Figures]]
 TARGETS: Final = ("direct", "nginx", "litellm", "coatcheck")
 WARM_S: Final = 1.0
 PACE_MS: Final = 20
+SPEECH_MS: Final = 100
+"""Between two events of a session that speaks."""
 IDLE_AFTER_S: Final = 0.5
 """What memory is given to settle before it is read."""
 
@@ -37,6 +39,9 @@ class Options:
     burst_streams: int = 16
     paced_streams: int = 50
     idle_streams: int = 800
+    idle_sockets: int = 1_000
+    busy_sockets: int = 200
+    slow_sockets: int = 20
     rate: float = 100.0
     """Requests a second of the open loop."""
     stored: tuple[int, int] = (1_000, 1_000_000)
@@ -130,7 +135,7 @@ def measure_sse(bench: Bench) -> Mapping[str, Samples]:
 
 
 def measure_rest(bench: Bench) -> Mapping[str, Samples]:
-    """`rest`: a new gateway process each round: start to first answer, memory at rest, memory of open streams."""
+    """`rest`: new gateway processes each round: start to first answer, memory at rest, memory of open streams and sockets."""
     options, folder = bench.options, bench.folder
     with ExitStack() as stack:
         upstream = stack.enter_context(targets.stream_upstream(folder))
@@ -147,7 +152,15 @@ def measure_rest(bench: Bench) -> Mapping[str, Samples]:
                 with load.held_streams(target.aim, options.idle_streams, folder):
                     time.sleep(IDLE_AFTER_S)
                     held = rss_kb(target.server.pid)
+            # A new one: memory that the streams left would be used again.
+            with made.serving() as target:
+                assert target.server is not None
+                before = rss_kb(target.server.pid)
+                with load.held_sockets(target.aim, "idle", options.idle_sockets, folder):
+                    time.sleep(IDLE_AFTER_S)
+                    sockets = rss_kb(target.server.pid)
                 return {
+                    "socket_kb": (sockets - before) / options.idle_sockets,
                     "start_s": start_s,
                     "rest_mb": at_rest / 1024,
                     "stream_kb": (held - at_rest) / options.idle_streams,
@@ -179,10 +192,37 @@ def measure_growth(bench: Bench) -> Mapping[str, Samples]:
         return {"growth": bench.rounds("growth", chosen, grown)}
 
 
+def measure_sockets(bench: Bench) -> Mapping[str, Samples]:
+    """`sockets`: CPU and delay of sessions that speak: alone, beside idle ones, and beside some that read nothing."""
+    options, folder = bench.options, bench.folder
+    with ExitStack() as stack:
+        upstream = stack.enter_context(targets.stream_upstream(folder))
+        chosen = _start(bench, stack, upstream, ("nginx", "coatcheck"))
+
+        def busy(target: Target, seconds: float, beside: str = "") -> Figures:
+            assert target.server is not None
+            figures = load.busy_sockets(
+                target.aim, options.busy_sockets, folder, seconds=seconds, interval_ms=SPEECH_MS, pid=target.server.pid
+            )
+            return {f"{name}{beside}": figure for name, figure in figures.items()}
+
+        def sockets(target: Target) -> Figures:
+            figures = busy(target, options.seconds)
+            for mode, count in (("idle", options.idle_sockets), ("slow", options.slow_sockets)):
+                with load.held_sockets(target.aim, mode, count, folder):
+                    figures |= busy(target, options.seconds, f"_{mode}")
+            return figures
+
+        for target in chosen:
+            busy(target, WARM_S)
+        return {"sockets": bench.rounds("sockets", chosen, sockets)}
+
+
 MEASURES: Final[Mapping[str, Callable[[Bench], Mapping[str, Samples]]]] = {
     "json": measure_json,
     "sse": measure_sse,
     "rest": measure_rest,
+    "sockets": measure_sockets,
     "growth": measure_growth,
 }
 

@@ -56,6 +56,13 @@ def proxy(port: int, upstream_port: int, folder: Path) -> Path:
   upstream backend {{ server 127.0.0.1:{upstream_port}; keepalive 1024; keepalive_requests 1000000000; }}
   server {{
     listen 127.0.0.1:{port} backlog=2048;
+    location /v1/realtime {{
+      proxy_pass http://127.0.0.1:{upstream_port};
+      proxy_http_version 1.1;
+      proxy_set_header Upgrade $http_upgrade;
+      proxy_set_header Connection "upgrade";
+      proxy_read_timeout 600s;
+    }}
     location / {{
       proxy_pass http://backend;
       proxy_http_version 1.1;

@@ -2,6 +2,7 @@
 
 How fast a stream goes stands in the request's metadata as `"interval_ms": "<n>"`: 0 sends one event a turn of the loop, each
 in a write of its own. A request without `"stream": true` is answered in one piece, so that a first object can be made.
+An upgrade to WebSocket goes to `socket_server.py`.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from typing import Final, cast
 import uvloop
 
 from tests.bench.answers import UNIQUE, json_answer, stream_events
+from tests.bench.socket_server import Speaker
 
 _HEAD_END: Final = b"\r\n\r\n"
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_UPGRADE: Final = re.compile(rb"\r\nupgrade: *websocket", re.IGNORECASE)
 _STREAM: Final = re.compile(rb'"stream" *: *true')
 _INTERVAL: Final = re.compile(rb'"interval_ms" *: *"(\d+)"')
 _STREAM_HEAD: Final = (
@@ -48,6 +51,12 @@ class Upstream(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._received += data
         head, end, body = self._received.partition(_HEAD_END)
+        if end and _UPGRADE.search(head):
+            speaker = Speaker()
+            speaker.connection_made(self._transport)
+            self._transport.set_protocol(speaker)
+            speaker.data_received(self._received)
+            return
         length = _LENGTH.search(head)
         if not end or length is None or len(body) < int(length[1]):
             return

@@ -30,12 +30,13 @@ from typing import Any, Final
 
 import uvloop
 
-from gateway.app import UPSTREAM, open_gateway, project_of
+from gateway.app import open_gateway, project_of
 from gateway.mapping import Mapper
 from gateway.names import Kind
 from gateway.settings import load
 from gateway.transport.guard import App, Receive, Scope, Send
 from gateway.transport.server import Listen, running
+from gateway.upstreams.fleet import FIRST
 from tests.bench.processes import environment
 from tests.gateway_fixture import ROOT_KEY, Deployment
 from tests.redis_fixture import RedisServer
@@ -98,7 +99,7 @@ async def serve(redis_url: str, folder: Path) -> None:
             open_gateway(settings) as gateway,
             running(planted(gateway.app), gateway.limits, gateway.drain, Listen()) as server,
         ):
-            deployment = Deployment(gateway, f"http://127.0.0.1:{server.port}/v1")
+            deployment = Deployment(gateway, f"http://127.0.0.1:{server.port}/v1", settings)
             scene = await _set(deployment, project_of(settings), server.port)
             for client in deployment.clients:
                 await client.close()
@@ -119,7 +120,7 @@ async def _set(deployment: Deployment, project: str, port: int) -> Scene:
         others[name] = [(await client.responses.create(model="gpt-5", input="hello")).id for _ in range(OWNED)]
     keyring = deployment.gateway.shared.keyring
     unlocked = await keyring.tenant(deployment.tenants["acme"])
-    mapper = Mapper(await keyring.deployment(), unlocked, UPSTREAM, project)
+    mapper = Mapper(await keyring.deployment(), unlocked, FIRST, project)
     unknown = [str(mapper.to_opaque(Kind.RESPONSE, f"resp_{secrets.token_hex(25)}")) for _ in range(OWNED)]
     ids = others | {"deleted": deleted, "never recorded": unknown, PLANTED: unknown}
     return Scene(port, keys, ids)

@@ -35,7 +35,7 @@ async def chat(at: Desk, script: str) -> AsyncIterator[httpx2.Response]:
 
 
 async def test_the_end_of_the_process_is_told_to_an_open_chat_in_its_own_form(at: Desk) -> None:
-    app: Any = at.gateway.gateway.app
+    app: Any = at.gateway.app
     async with chat(at, "hang=3") as reply:
         pieces = reply.aiter_bytes()
         data = await anext(pieces)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gateway.pipeline import settling
+from tests.patience import AS_SHIPPED
 from tests.pipeline.desk import MODEL, Desk, desk
 from tests.redis_fixture import RedisServer
 from tests.stand_in_fixture import Running
@@ -20,7 +21,7 @@ from tests.transport.raw import RawConnection, connected, request
 
 @pytest.fixture
 async def at(redis_server: RedisServer, stand_in: Running, tmp_path: Path) -> AsyncIterator[Desk]:
-    async with desk(redis_server, stand_in, tmp_path, COATCHECK_UPSTREAM_MAX_CONNECTIONS="20") as made:
+    async with desk(redis_server, stand_in, tmp_path, **AS_SHIPPED, COATCHECK_UPSTREAM_MAX_CONNECTIONS="20") as made:
         yield made
 
 

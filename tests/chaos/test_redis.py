@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.pipeline.salvage import Salvage
+from tests.patience import AS_SHIPPED
 from tests.pipeline.desk import Desk, desk
 from tests.redis_fixture import RedisServer, until
 from tests.stand_in_fixture import Running
@@ -21,7 +22,9 @@ LIMIT_S = 1.2
 
 @pytest.fixture
 async def at(own_redis_server: RedisServer, stand_in: Running, tmp_path: Path) -> AsyncIterator[Desk]:
-    async with desk(own_redis_server, stand_in, tmp_path, COATCHECK_UPSTREAM_BREAKER_OPEN_S="0.2") as made:
+    async with desk(
+        own_redis_server, stand_in, tmp_path, **AS_SHIPPED, COATCHECK_UPSTREAM_BREAKER_OPEN_S="0.2"
+    ) as made:
         yield made
 
 
@@ -192,7 +195,7 @@ async def test_what_cannot_be_deleted_either_is_spooled_sealed_and_deleted_later
 
 
 def salvage_of(at: Desk) -> Salvage:
-    app: Any = at.gateway.gateway.app
+    app: Any = at.gateway.app
     salvage: Salvage = app.pipeline.recorder.salvage
     return salvage
 

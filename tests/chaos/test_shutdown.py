@@ -20,6 +20,7 @@ import httpx2
 from gateway.demo.stand_in.server import Running
 from tests.chaos.test_leaving import sent
 from tests.gateway_fixture import ROOT_KEY, Deployment
+from tests.patience import PATIENT
 from tests.pipeline.desk import Desk, desk
 from tests.redis_fixture import RedisServer, free_port
 from tests.transport.raw import connected, exchange, request
@@ -35,6 +36,7 @@ async def program(
     port = free_port()
     async with desk(redis, stand_in, folder) as beside:
         env = {
+            **PATIENT,
             "PATH": os.environ["PATH"],
             "COATCHECK_ROOT_KEY": ROOT_KEY,
             "COATCHECK_DATA": str(folder),

@@ -16,6 +16,7 @@ import pytest
 
 from gateway.demo.stand_in.server import Running
 from tests.chaos.test_leaving import sent
+from tests.patience import AS_SHIPPED
 from tests.pipeline.desk import MODEL, Desk, desk, events_of
 from tests.redis_fixture import RedisServer, until
 from tests.transport.raw import RawConnection, connected
@@ -31,6 +32,7 @@ async def at(redis_server: RedisServer, stand_in: Running, tmp_path: Path) -> As
         redis_server,
         stand_in,
         tmp_path,
+        **AS_SHIPPED,
         COATCHECK_REQUESTS_PING_INTERVAL_S=str(PING_S),
         COATCHECK_UPSTREAM_IDLE_TIMEOUT_S=str(IDLE_S),
     ) as made:

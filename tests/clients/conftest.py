@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -22,9 +23,9 @@ for _name in list(os.environ):
         del os.environ[_name]
 
 
-@pytest.fixture(scope="session")
-def house() -> Iterator[House]:
-    command = [os.environ["COATCHECK_PYTHON"], "-m", "tests.clients.serve"]
+@contextlib.contextmanager
+def running_house(*options: str) -> Iterator[House]:
+    command = [os.environ["COATCHECK_PYTHON"], "-m", "tests.clients.serve", *options]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin
         assert process.stdout
@@ -39,6 +40,19 @@ def house() -> Iterator[House]:
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+@pytest.fixture(scope="session")
+def house() -> Iterator[House]:
+    with running_house() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def patient_house() -> Iterator[House]:
+    """Another one, which lets everybody err as often as they like."""
+    with running_house("--patient") as running:
+        yield running
 
 
 @pytest.fixture

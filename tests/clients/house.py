@@ -26,6 +26,10 @@ class House:
         """What went upstream so far, oldest first."""
         return list(self.ask("requests"))
 
+    def posted(self, path: str) -> list[Any]:
+        """The bodies that were posted upstream to `path`, oldest first."""
+        return [json.loads(one["body"]) for one in self.received() if (one["method"], one["path"]) == ("POST", path)]
+
     def check_clean(self, *shown: object) -> None:
         """No raw ID stands in what a client was shown."""
         text = json.dumps(shown, default=str)

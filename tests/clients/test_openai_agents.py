@@ -82,7 +82,7 @@ async def test_a_chain_of_responses_is_followed_by_its_owner_alone(
         agent(tools=tools), "get_weather", auto_previous_response_id=True, run_config=config(alice)
     )
     assert "rain in Paris" in first.final_output
-    sent = [json.loads(one["body"]) for one in house.received() if one["path"] == "/v1/responses"]
+    sent = house.posted("/v1/responses")
     assert sent[-1]["previous_response_id"]
     second = await Runner.run(agent(), "again", previous_response_id=first.last_response_id, run_config=config(alice))
     assert "You have sent 2 user messages" in second.final_output

@@ -22,10 +22,10 @@ from tests.stand_in_fixture import Running, stand_in
 __all__ = ["embedded_shell", "stand_in"]
 
 BROKEN_OWNERSHIP = """
-import gateway.pipeline.request
+import gateway.pipeline.deciding
 from gateway.__main__ import main
 
-gateway.pipeline.request.owns = lambda principal, resource: True
+gateway.pipeline.deciding.owns = lambda principal, resource: True
 raise SystemExit(main())
 """
 LEAKING_HEADER = """
@@ -78,8 +78,8 @@ def test_the_demo_keeps_every_promise_and_ends_with_0(embedded_shell: Shell, tmp
     temporary.mkdir()
     done = unkeyed(embedded_shell).using(TMPDIR=str(temporary)).spawn("demo", "--exit")
     assert done.code == 0, done.out + done.err
-    assert re.search(r"All 13 promises were kept\.\n$", done.out)
-    assert done.out.count("✓") == 13
+    assert re.search(r"All 15 promises were kept\.\n$", done.out)
+    assert done.out.count("✓") == 15
     assert done.err == ""
     assert "\x1b" not in done.out
     assert list(temporary.iterdir()) == []
@@ -107,7 +107,7 @@ def test_the_demo_ends_with_1_where_an_answers_header_holds_a_raw_id(embedded_sh
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 1, out
     assert re.search(r"✗ None of the provider's \d+ raw IDs", out)
-    assert "1 of 13 promises were broken" in out
+    assert "1 of 15 promises were broken" in out
 
 
 def test_the_demo_stays_up_for_programs_and_for_the_operator(embedded_shell: Shell) -> None:

@@ -10,11 +10,8 @@ import openai
 import pytest
 
 from gateway.demo.stand_in.server import Running
-from tests.stand_in_fixture import stand_in
+from tests.demo.conftest import MODEL
 
-__all__ = ["stand_in"]
-
-MODEL = "gpt-5"
 HELLO: Any = [{"role": "user", "content": "hello"}]
 FETCH: Any = {"type": "function", "function": {"name": "fetch", "parameters": {"type": "object", "properties": {}}}}
 

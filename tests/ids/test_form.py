@@ -55,7 +55,7 @@ def test_an_opaque_id_verifies_to_the_address_of_its_raw_id(named: tuple[Kind, s
 @given(ids())
 def test_it_is_its_prefix_and_34_alphanumerics_at_most_64_characters(named: tuple[Kind, str]) -> None:
     for opaque in (ALICE.opaque(*named, "p"), ALICE.inert(*named), ALICE.inert(None, named[1])):
-        assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z]+)*[_-][A-Za-z0-9]{34}", opaque.text)
+        assert re.fullmatch(r"([a-z][a-z0-9]*(_[a-z]+)*[_-]|ft:)[A-Za-z0-9]{34}", opaque.text)
         assert len(opaque.text) <= 64
 
 

@@ -93,7 +93,7 @@ def test_keys_of_different_use_never_coincide() -> None:
         KEY,
     ]
     assert all(isinstance(key, bytes) and len(key) == 32 for key in derived)
-    assert len(set(derived)) == len(derived) == 14
+    assert len(set(derived)) == len(derived) == 15
 
 
 def _keys_of(keys: IdentityKeys | StorageKeys | AuditKeys) -> list[bytes]:

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from gateway.ids.form import DeploymentForm, TenantForm
 from gateway.ids.keys import IdentityKeys
 from gateway.ids.kinds import PREFIXES
-from gateway.ids.shape import RAW, RAW_BYTES, find_raw, is_raw_shape
+from gateway.ids.shape import RAW, RAW_BYTES, find_in_names, find_raw, is_raw_shape
 from gateway.names import Kind
 
 HEX50 = "0c392a2e7f017469006a6c0507abcdef0123456789abcdef01"
 UUID = "deadbeef-0123-4567-89ab-cdefABCDEF01"
 BASE62 = "MDLqXZjNjNeLwwaRACNDN1"
+TUNED_MODEL = f"ft:gpt-4o-mini-2024-07-18:org-{BASE62}:coats:8k01tfYd"
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
@@ -71,9 +72,42 @@ def test_the_longest_prefix_is_part_of_what_is_found() -> None:
     assert [text[a:b] for a, b in find_raw(text)] == text.split()[1:]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [TUNED_MODEL, f"{TUNED_MODEL}:ckpt-step-200", "ft:gpt-4o:acme::8k01tfYd", "ft:babbage-002:personal:x.y_z:ab12"],
+)
+def test_a_fine_tuned_models_name_has_the_shape_whatever_stands_in_it(name: str) -> None:
+    assert is_raw_shape(name)
+    text = f"New fine-tuned model created: {name}. A draft: {name}"
+    assert [text[a:b] for a, b in find_raw(text)] == [name, name]
+    assert [text.encode()[a:b] for a, b in find_raw(text.encode())] == [name.encode()] * 2
+
+
+def test_words_that_end_in_ft_and_short_ones_are_no_models_names() -> None:
+    assert find_raw("A draft:gpt-4o-mini:acme and soft:gpt-4o-mini:acme, x-ft:gpt-4o-mini:acme, 12 ft:4.") == []
+
+
 pieces = st.lists(
     st.sampled_from(
-        [*PREFIXES, HEX50, UUID, BASE62, "_", "-", " ", '"', "x", "é", "a" * 30, "1" * 30, "resp", "batch_req"]
+        [
+            *PREFIXES,
+            HEX50,
+            UUID,
+            BASE62,
+            "_",
+            "-",
+            " ",
+            '"',
+            "x",
+            "é",
+            "a" * 30,
+            "1" * 30,
+            "resp",
+            "batch_req",
+            TUNED_MODEL,
+            ":",
+            ".",
+        ]
     ),
     max_size=12,
 ).map("".join)
@@ -118,3 +152,21 @@ def _seconds(data: bytes) -> float:
     started = time.perf_counter()
     assert len(find_raw(data)) == 1
     return time.perf_counter() - started
+
+
+@pytest.mark.parametrize("name", ["{}_output.jsonl", "{}-small.png", "{}", "/files/{}_1", "{}_{}", "of {} and {}-x"])
+def test_in_a_name_that_the_service_makes_an_id_may_go_on_with_a_word(name: str) -> None:
+    raw = "batch_" + HEX50[:32]
+    text = name.format(raw, raw)
+    assert [text[start:end] for start, end in find_in_names(text)] == [raw] * name.count("{}")
+
+
+@pytest.mark.parametrize(
+    "text", ["call_" + BASE62 + "_output", "resp_" + "1" * 65 + "_x", "aresp_" + HEX50 + "_x", "msg_0_x"]
+)
+def test_other_names_hold_no_id(text: str) -> None:
+    assert find_in_names(text) == []
+
+
+def test_a_models_name_in_a_name_is_found_once() -> None:
+    assert find_in_names(TUNED_MODEL) == find_raw(TUNED_MODEL) == [(0, len(TUNED_MODEL))]

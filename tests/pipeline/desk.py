@@ -21,6 +21,7 @@ from gateway.demo.stand_in.provider import Received
 from gateway.demo.stand_in.server import Running, running
 from gateway.names import TenantId
 from tests.audit.walker import walk
+from tests.forms import Form
 from tests.gateway_fixture import Deployment, deployment
 from tests.redis_fixture import RedisServer
 
@@ -62,9 +63,11 @@ class Desk:
         content: bytes | None = None,
         **headers: str,
     ) -> httpx2.Response:
-        """`path` below `/v1`; `body` goes as JSON, `content` as it is."""
+        """`path` below `/v1`; `body` goes as JSON or as the form that it is, `content` as it is."""
         sent = await self.headers(who, **headers)
-        if body is not None:
+        if isinstance(body, Form):
+            sent["content-type"], content = body.content_type, body.content
+        elif body is not None:
             sent.setdefault("content-type", "application/json")
             content = json.dumps(body).encode()
         return await self.http.request(method, self.gateway.url + path, headers=sent, content=content)

@@ -156,3 +156,11 @@ async def test_a_fine_tuned_model_is_in_no_list_and_opens_nowhere(at: Desk) -> N
     assert (await at.call("GET", f"/models/{tuned}")).status_code == 404
     assert (await at.create(model=tuned)).status_code == 404
     assert len(at.upstream) == before
+
+
+async def test_what_a_conversation_holds_is_kept_whatever_its_maker_said_of_storing(at: Desk) -> None:
+    talk = (await at.call("POST", "/conversations", {"store": False})).json()["id"]
+    made = await at.created(conversation=talk)
+    item = {"type": "item_reference", "id": made["output"][0]["id"]}
+    assert (await at.call("GET", f"/responses/{made['id']}")).status_code == 200
+    assert (await at.create(input=[item])).status_code == 200

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import Reason
-from gateway.rewrite.inbound import MAX_REFERENCES
+from gateway.rewrite.walker import MAX_REFERENCES
 from tests.pipeline.desk import MODEL, Desk
 from tests.transport.raw import exchange, request
 
@@ -106,9 +106,10 @@ async def test_a_lone_surrogate_in_the_path_and_query_is_a_stranger(at: Desk) ->
         assert (await at.call("GET", path)).status_code == 404
     response = (await at.created())["id"]
     before = len(at.upstream)
-    for query in ("after=%ED%A0%80", "after=", f"after={RAW}", f"after[]={STRANGER}"):
+    for query in ("after=%ED%A0%80", "after=", f"after={RAW}", f"after={STRANGER}"):
         assert (await at.call("GET", f"/responses/{response}/input_items?{query}")).status_code == 404, query
-    assert (await at.call("GET", f"/responses/{response}/input_items?after=%00")).status_code == 400
+    for query in ("after=%00", f"after[]={STRANGER}"):
+        assert (await at.call("GET", f"/responses/{response}/input_items?{query}")).status_code == 400, query
     assert len(at.upstream) == before
 
 
@@ -214,7 +215,7 @@ async def test_methods_that_a_path_does_not_have_are_told_those_that_it_has(at: 
 
 
 async def test_an_unknown_route_tells_a_stranger_nothing(at: Desk) -> None:
-    for path in ("/v1/unknown", "/v1/files", "/v1/organization/users", "/", "/v2/responses", "/v1", "/admin"):
+    for path in ("/v1/unknown", "/v1/evals", "/v1/organization/users", "/", "/v2/responses", "/v1", "/admin"):
         stranger = await exchange(at.port, request(path))
         assert stranger.status == 401, path
         headers = await at.headers()

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gateway.admin.ids import Upstream, adopt
-from gateway.app import UPSTREAM
 from gateway.demo.stand_in.raw_ids import RawIds
 from gateway.names import Owner
+from gateway.upstreams.fleet import FIRST
 from tests.pipeline.desk import Desk
 
 PROJECT = "default"
@@ -93,7 +93,7 @@ async def test_an_adopted_object_is_its_owners(at: Desk, monkeypatch: pytest.Mon
     await at.created(who="bob")
     raw = "resp_" + "0123456789abcdef" * 3
     tenant = await at.tenant("bob")
-    await adopt(at.admin, tenant, raw, Owner("local", "bob"), Upstream(UPSTREAM, PROJECT))
+    await adopt(at.admin, tenant, raw, Owner("local", "bob"), Upstream(FIRST, PROJECT))
     answer_with(at, raw, monkeypatch)
     assert (await at.create()).status_code == 502
 
@@ -102,7 +102,7 @@ async def mapper_of(at: Desk) -> Any:
     from gateway.mapping import Mapper  # noqa: PLC0415
 
     shared = at.gateway.gateway.shared
-    return Mapper(await shared.keyring.deployment(), await shared.keyring.tenant(await at.tenant()), UPSTREAM, PROJECT)
+    return Mapper(await shared.keyring.deployment(), await shared.keyring.tenant(await at.tenant()), FIRST, PROJECT)
 
 
 def mapper_kind() -> Any:

@@ -6,6 +6,7 @@ import pytest
 
 from gateway.errors import Problem, Reason
 from gateway.pipeline.forward import check_model, circumstances, tool_types
+from gateway.rewrite.named import Collected
 from gateway.surfaces.table import BY_ACTION
 
 CREATE = BY_ACTION["responses.create"]
@@ -90,8 +91,10 @@ def test_what_is_neither_false_nor_null_counts_as_asked_for(said: object) -> Non
 
 
 @pytest.mark.parametrize("name", ["model", "moderation", "svg"])
-def test_a_fine_tuned_model_reads_as_missing_wherever_it_is_named(name: str) -> None:
+def test_a_fine_tuned_model_reads_as_missing_wherever_the_table_takes_no_reference_to_one(name: str) -> None:
     tuned = "ft:gpt-4o-mini:acme::B7R9VjQd"
     with pytest.raises(Problem) as refused:
-        check_model(CHAT, {}, {"model": tuned} if name == "model" else {"model": "gpt-5", name: {"model": tuned}})
+        check_model(
+            {}, {"model": tuned} if name == "model" else {"model": "gpt-5", name: {"model": tuned}}, Collected()
+        )
     assert refused.value.reason is Reason.NOT_RECORDED

@@ -49,6 +49,15 @@ async def test_a_key_in_use_is_a_conflict_that_is_not_to_be_retried(at: Desk) ->
     assert creates(at) == 1
 
 
+async def test_of_ten_requests_at_once_under_one_key_one_is_carried_out(at: Desk) -> None:
+    await at.created()  # the keys of the tenant are at hand, so that all ten arrive together
+    before = creates(at)
+    at.script("slow=0.3")
+    statuses = [answer.status_code for answer in await asyncio.gather(*[post(at) for _ in range(10)])]
+    assert sorted(statuses) == [200, *[409] * 9]
+    assert creates(at) == before + 1
+
+
 async def test_another_body_under_the_key_is_refused(at: Desk) -> None:
     await post(at)
     other = await post(at, input="something else")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.mapping import Mapper
 from gateway.names import Kind, Owner, Visibility
 from gateway.pipeline.recording import Heritage, Record, records
@@ -60,7 +62,7 @@ def test_roots_come_before_children_however_they_were_found() -> None:
 def test_messages_hang_on_the_chat_completion_that_the_path_names() -> None:
     message = Minted(Kind.CHAT_MESSAGE, "chatcmpl-" + "8" * 29 + "-0", "")
     h = MAPPER.h(Kind.CHAT_COMPLETION, "chatcmpl-" + "8" * 29)
-    (record,) = made(heritage(None, completion=h), message)
+    (record,) = made(heritage(None, roots={Kind.CHAT_COMPLETION: h}), message)
     child = opened(record)
     assert isinstance(child, Child)
     assert (child.raw.text, child.root_kind, child.root_h) == (message.raw, Kind.CHAT_COMPLETION, h)
@@ -79,7 +81,7 @@ def test_a_chat_completion_is_recorded_where_it_is_kept_and_its_audio_in_any_cas
 
 
 def test_items_of_a_conversation_hang_on_the_conversation() -> None:
-    response, message = made(heritage(conversation=CONVERSATION_H), RESPONSE, MESSAGE)
+    response, message = made(heritage(roots={Kind.CONVERSATION: CONVERSATION_H}), RESPONSE, MESSAGE)
     root, child = opened(response), opened(message)
     assert isinstance(root, Root)
     assert isinstance(child, Child)
@@ -89,7 +91,7 @@ def test_items_of_a_conversation_hang_on_the_conversation() -> None:
 
 def test_items_of_a_response_that_was_read_hang_on_that_response() -> None:
     h = MAPPER.h(Kind.RESPONSE, RESPONSE.raw)
-    (message,) = made(heritage(None, response=h), MESSAGE)
+    (message,) = made(heritage(None, roots={Kind.RESPONSE: h}), MESSAGE)
     child = opened(message)
     assert isinstance(child, Child)
     assert (child.root_kind, child.root_h) == (Kind.RESPONSE, h)
@@ -113,6 +115,39 @@ def test_a_containers_file_hangs_on_its_container() -> None:
     child = opened(cited)
     assert isinstance(child, Child)
     assert (child.root_kind, child.root_h) == (Kind.CONTAINER, container.write.h)
+
+
+def test_a_containers_file_hangs_on_the_container_that_the_path_names_rather_than_on_what_the_answer_says() -> None:
+    h = MAPPER.h(Kind.CONTAINER, "cntr_" + "9" * 48)
+    (file,) = made(heritage(None, roots={Kind.CONTAINER: h}), CITED)
+    child = opened(file)
+    assert isinstance(child, Child)
+    assert (child.root_kind, child.root_h) == (Kind.CONTAINER, h)
+
+
+def test_a_container_that_an_answer_brings_along_does_not_take_in_the_files_of_another() -> None:
+    other = Minted(Kind.CONTAINER_FILE, "cfile_" + "9" * 48, "cntr_" + "9" * 48)
+    child = opened(made(heritage(), RESPONSE, CONTAINER, other)[-1])
+    assert isinstance(child, Child)
+    assert child.root_h == MAPPER.h(Kind.CONTAINER, other.parent)
+
+
+@pytest.mark.parametrize(
+    ("kind", "prefix", "root"),
+    [
+        (Kind.VECTOR_STORE_BATCH, "vsfb_", Kind.VECTOR_STORE),
+        (Kind.UPLOAD_PART, "part_", Kind.UPLOAD),
+        (Kind.SKILL_VERSION, "skillver_", Kind.SKILL),
+        (Kind.CHECKPOINT, "ftckpt_", Kind.FINE_TUNING_JOB),
+        (Kind.FINE_TUNING_EVENT, "ftevent-", Kind.FINE_TUNING_JOB),
+    ],
+)
+def test_a_child_hangs_on_the_root_of_its_kind_that_the_path_names(kind: Kind, prefix: str, root: Kind) -> None:
+    h = MAPPER.h(root, "whatever_1")
+    (record,) = made(heritage(None, roots={Kind.FILE: b"f" * 16, root: h}), Minted(kind, prefix + "8" * 24, ""))
+    child = opened(record)
+    assert isinstance(child, Child)
+    assert (child.root_kind, child.root_h) == (root, h)
 
 
 def test_every_root_is_claimed_and_derived_ones_inherit_the_owner() -> None:
@@ -139,7 +174,7 @@ def test_a_background_job_is_marked_as_one_and_what_it_shows_is_not() -> None:
 
 
 def test_a_shared_conversations_response_is_shared() -> None:
-    shared = Heritage(ALICE, Visibility.TENANT, Kind.RESPONSE, conversation=CONVERSATION_H)
+    shared = Heritage(ALICE, Visibility.TENANT, Kind.RESPONSE, roots={Kind.CONVERSATION: CONVERSATION_H})
     root = opened(made(shared, RESPONSE)[0])
     assert isinstance(root, Root)
     assert root.visibility is Visibility.TENANT

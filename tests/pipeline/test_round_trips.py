@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import pytest
+
+from gateway.demo.stand_in.server import Running
 from gateway.surfaces.table import ROUTES
-from tests.pipeline.desk import MODEL, Desk
+from tests.forms import file, form, text, uploaded
+from tests.pipeline.desk import MODEL, Desk, desk
+from tests.pipeline.resource_calls import resource_calls
+from tests.redis_fixture import RedisServer
 
 BEGIN_AND_FINISH = 2
 WITH_CLAIM = 3
+
+
+@pytest.fixture
+async def at(redis_server: RedisServer, stand_in: Running, tmp_path: Path) -> AsyncIterator[Desk]:
+    """Whose log is not signed meanwhile: that takes calls of its own, beside the requests'."""
+    async with desk(redis_server, stand_in, tmp_path, COATCHECK_AUDIT_CHECKPOINT_INTERVAL_S="60") as made:
+        yield made
 
 
 @contextmanager
@@ -32,7 +46,17 @@ async def test_every_route_takes_two_calls_and_one_more_where_it_shows_a_root(at
     background = (await at.created(background=True))["id"]
     chat = {"model": MODEL, "messages": [{"role": "user", "content": "hello"}]}
     kept = (await at.call("POST", "/chat/completions", {**chat, "store": True})).json()["id"]
+    kept_file = (await at.call("POST", "/files", uploaded())).json()["id"]
+    upload = {"bytes": 1, "filename": "a", "mime_type": "text/plain", "purpose": "user_data"}
+    begun, other = [(await at.call("POST", "/uploads", upload)).json()["id"] for _ in range(2)]
+    part = (await at.call("POST", f"/uploads/{begun}/parts", form(file("data", b"x")))).json()["id"]
+    sound = form(text("model", MODEL), file("file", b"x"))
+    picture = form(text("model", "gpt-image-1"), text("prompt", "a"), file("image", b"x"))
     question = {"model": MODEL, "input": "hello"}
+    line = b'{"custom_id":"a","method":"POST","url":"/v1/embeddings","body":{"model":"gpt-5","input":"a"}}'
+    lined = (await at.call("POST", "/files", form(text("purpose", "batch"), file("file", line)))).json()["id"]
+    batch = {"input_file_id": lined, "endpoint": "/v1/embeddings", "completion_window": "24h"}
+    run, dropped = [(await at.call("POST", "/batches", batch)).json()["id"] for _ in range(2)]
     calls: dict[str, tuple[str, str, object, int]] = {
         "responses.create": ("POST", "/responses", question, WITH_CLAIM),
         "responses.compact": ("POST", "/responses/compact", question, WITH_CLAIM),
@@ -58,19 +82,46 @@ async def test_every_route_takes_two_calls_and_one_more_where_it_shows_a_root(at
         "chat.completions.update": ("POST", f"/chat/completions/{kept}", {"metadata": {}}, WITH_CLAIM),
         "chat.completions.messages.list": ("GET", f"/chat/completions/{kept}/messages", None, BEGIN_AND_FINISH),
         "chat.completions.delete": ("DELETE", f"/chat/completions/{kept}", None, BEGIN_AND_FINISH),
+        "chat.completions.list": ("GET", "/chat/completions", None, WITH_CLAIM),
         "completions.create": ("POST", "/completions", {"model": MODEL, "prompt": "a"}, BEGIN_AND_FINISH),
         "embeddings.create": ("POST", "/embeddings", {"model": MODEL, "input": "a"}, BEGIN_AND_FINISH),
         "moderations.create": ("POST", "/moderations", {"input": "a"}, BEGIN_AND_FINISH),
         "images.generate": ("POST", "/images/generations", {"prompt": "a"}, BEGIN_AND_FINISH),
+        "files.create": ("POST", "/files", uploaded(), WITH_CLAIM),
+        "files.list": ("GET", "/files", None, BEGIN_AND_FINISH),
+        "files.retrieve": ("GET", f"/files/{kept_file}", None, BEGIN_AND_FINISH),
+        "files.content": ("GET", f"/files/{kept_file}/content", None, BEGIN_AND_FINISH),
+        "files.delete": ("DELETE", f"/files/{kept_file}", None, BEGIN_AND_FINISH),
+        "uploads.create": ("POST", "/uploads", upload, WITH_CLAIM),
+        "uploads.parts.create": (
+            "POST", f"/uploads/{begun}/parts", form(file("data", b"x")), BEGIN_AND_FINISH
+        ),
+        "uploads.complete": ("POST", f"/uploads/{begun}/complete", {"part_ids": [part]}, WITH_CLAIM),
+        "uploads.cancel": ("POST", f"/uploads/{other}/cancel", None, BEGIN_AND_FINISH),
+        "audio.speech.create": (
+            "POST", "/audio/speech", {"model": MODEL, "input": "a", "voice": "alloy"}, BEGIN_AND_FINISH
+        ),
+        "audio.transcriptions.create": ("POST", "/audio/transcriptions", sound, BEGIN_AND_FINISH),
+        "audio.translations.create": ("POST", "/audio/translations", sound, BEGIN_AND_FINISH),
+        "images.edit": ("POST", "/images/edits", picture, BEGIN_AND_FINISH),
+        "images.create_variation": ("POST", "/images/variations", picture, BEGIN_AND_FINISH),
+        "batches.create": ("POST", "/batches", batch, WITH_CLAIM),
+        "batches.list": ("GET", "/batches", None, BEGIN_AND_FINISH),
+        "batches.retrieve": ("GET", f"/batches/{run}", None, WITH_CLAIM),
+        "batches.cancel": ("POST", f"/batches/{dropped}/cancel", None, BEGIN_AND_FINISH),
         "models.list": ("GET", "/models", None, BEGIN_AND_FINISH),
         "models.retrieve": ("GET", f"/models/{MODEL}", None, BEGIN_AND_FINISH),
     }  # fmt: skip
+    calls |= await resource_calls(at, BEGIN_AND_FINISH, WITH_CLAIM)
     assert calls.keys() == {route.action for route in ROUTES}
+    loads = 0
     for action, (method, path, body, expected) in calls.items():
         with counted(at) as sent:
             reply = await at.call(method, path, body)
         assert reply.status_code == 200, (action, reply.text)
+        loads += sent.pop("hgetall", 0)
         assert sent == {"evalsha": expected}, action
+    assert loads <= 2, "the tenant's keys are kept for a minute"
 
 
 async def test_a_chat_that_is_not_kept_takes_two_calls_and_its_stream_three(at: Desk) -> None:

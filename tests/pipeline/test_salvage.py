@@ -13,21 +13,22 @@ from tests.pipeline.desk import Desk
 
 
 def salvage_of(at: Desk) -> Salvage:
-    app: Any = at.gateway.gateway.app
+    app: Any = at.gateway.app
     salvage: Salvage = app.pipeline.recorder.salvage
     return salvage
 
 
 async def undone(at: Desk, number: int = -1) -> str:
     """Spools one of Alice's responses, as if it could not have been recorded."""
-    app: Any = at.gateway.gateway.app
+    app: Any = at.gateway.app
     shared, tenant = at.gateway.gateway.shared, await at.tenant()
     mapper = app.pipeline.mappers.of(await shared.keyring.deployment(), await shared.keyring.tenant(tenant))
     raw = list(at.stand_in.provider.responses)[number]
     root = mapper.root(
         Kind.RESPONSE, raw, owner=Owner("local", "alice"), visibility=Visibility.PRIVATE, parent=b"", now=1
     )
-    await salvage_of(at).undo(tenant, mapper.write_root(root, Mode.CREATE), raw)
+    salvage = salvage_of(at)
+    await salvage.undo(tenant, mapper.write_root(root, Mode.CREATE), raw, salvage.routing.first)
     return raw
 
 

@@ -40,7 +40,7 @@ async def test_a_stream_is_resumed_by_its_owner_only(at: Desk, who: str) -> None
     assert events_of((await at.call("GET", path)).content)[0]["sequence_number"] == 2
 
 
-@pytest.mark.parametrize("target", ["/v1/responses", "/v1/realtime?model=gpt-realtime", "/v1/live"])
+@pytest.mark.parametrize("target", ["/v1/chat/completions", "/v1/responses/compact", "/v1/live/sessions"])
 async def test_an_upgrade_is_answered_as_a_request_and_opens_no_other_way(at: Desk, target: str) -> None:
     headers = await at.headers()
     upgrade = request(

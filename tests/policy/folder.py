@@ -9,9 +9,9 @@ from gateway.names import Kind, Owner, Principal, PrincipalKind, TenantId, Visib
 from gateway.policy.actions import actions_of
 from gateway.policy.decision import Resource
 from gateway.policy.source import shipped_folder
-from gateway.surfaces.table import ROUTES
+from gateway.surfaces.table import EVERY
 
-ACTIONS = actions_of(ROUTES)
+ACTIONS = actions_of(EVERY)
 ACME, BOLT = TenantId("aaaaaaaaaaaaaaaa"), TenantId("bbbbbbbbbbbbbbbb")
 ALICE_OWNER, CAROL_OWNER = Owner("local", "alice"), Owner("local", "carol")
 ALICE = Principal(ACME, ALICE_OWNER, PrincipalKind.USER, "jwt")

@@ -74,7 +74,9 @@ def test_an_object_of_any_kind_is_closed_to_other_users_and_other_tenants(polici
 
 def test_every_policy_that_forbids_is_named(policies: PolicySet) -> None:
     theirs = Resource(Kind.RESPONSE, CAROL_OWNER, Visibility.PRIVATE, BOLT)
-    decision = policies.decide(ALICE, "responses.create", theirs, Circumstances(model="ft:x", tools=("teleport",)))
+    decision = policies.decide(
+        ALICE, "responses.create", theirs, Circumstances(model="curie:ft-x", tools=("teleport",))
+    )
     assert decision == Deny(Reason.POLICY_DENIED, "models,ownership,tenants,tools")
 
 
@@ -94,7 +96,7 @@ def test_what_no_policy_allows_is_denied(tmp_path: Path) -> None:
 
 
 def test_an_action_that_no_route_has_is_denied(policies: PolicySet) -> None:
-    assert policies.decide(ALICE, "files.create", None, NOTHING) == DENIED
+    assert policies.decide(ALICE, "threads.create", None, NOTHING) == DENIED
 
 
 def test_a_prohibition_that_fails_to_evaluate_is_a_deny_and_not_lifted(

@@ -35,7 +35,7 @@ def test_statements_end_at_a_semicolon_outside_strings_and_comments() -> None:
         (f'@id("a")\n{PERMIT};\n@id("b")\n{PERMIT} when {{ resource.nothing == 1 }};', 3, "nothing"),
         (f'@id("a")\n{PERMIT} when {{ context.model == "x" }};', 1, "model"),
         ('@id("a")\npermit (principal == Usr::"x", action, resource);', 1, "Usr"),
-        ('@id("a")\npermit (principal, action == Action::"files.create", resource);', 1, "files.create"),
+        ('@id("a")\npermit (principal, action == Action::"threads.create", resource);', 1, "threads.create"),
         (f"{PERMIT};", 1, "needs an ID"),
         (f'@id("A b")\n{PERMIT};', 1, "needs an ID"),
         (f'@id("tenants")\n{PERMIT};', 1, "is taken in tenants.cedar"),
@@ -64,8 +64,8 @@ def test_mistakes_in_several_files_are_told_together(tmp_path: Path) -> None:
     [
         ("entity Role;", "entity Role = ;", 9),
         ("tenant: Tenant,", "tenant: Tenent,", 12),
-        ("model?: String,", "model?: Strin,", 29),
-        ("stream: Bool,", "stream Bool,", 29),
+        ("model?: String,", "model?: Strin,", 30),
+        ("stream: Bool,", "stream Bool,", 30),
     ],
 )
 def test_a_mistake_in_the_schema_is_told_with_its_line(tmp_path: Path, old: str, new: str, line: int) -> None:

@@ -39,9 +39,9 @@ class TenantMinter:
         return parsed is not None and self.tenant_form.is_inert(parsed)
 
     def seal_blob(self, text: str) -> str:
-        if open_blob(self.cap, self.tenant, OWNER, text) is not None:
+        if open_blob(self.cap, self.tenant, OWNER, text, project="p") is not None:
             return text
-        return seal_blob(self.cap[1], 1, self.tenant, "p", OWNER, text)
+        return seal_blob(self.cap[1], 1, self.tenant, "p", OWNER, text, project="p")
 
     def restore_token(self, text: str) -> str | None:
         return self.tokens.get(text)

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from gateway.errors import Problem, Reason
 from gateway.names import Kind
-from gateway.rewrite.inbound import MAX_REFERENCES, Collected, collect, put, refusal
+from gateway.rewrite.inbound import collect
+from gateway.rewrite.named import Collected, put, refusal
+from gateway.rewrite.walker import MAX_REFERENCES
 from gateway.surfaces.route import Route
 from gateway.surfaces.spec import Blob, Hashed
 from gateway.surfaces.table import BY_ACTION

@@ -194,7 +194,6 @@ def test_tokens_that_address_nothing_pass() -> None:
         "call_id": raw("evt_", 1),
         "caller_id": raw("evt_", 2),
         "stream_id": raw("evt_", 3),
-        "model": raw("evt_", 4),
     }
     written = answered({"id": RESP, "unheard_of": tokens})
     assert written["unheard_of"] == tokens

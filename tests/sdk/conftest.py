@@ -40,6 +40,18 @@ async def bob(gateway: Deployment) -> AsyncOpenAI:
     return gateway.client(await gateway.key("bravo", "bob"))
 
 
+@pytest.fixture
+async def outer(
+    redis_server: RedisServer, own_redis_server: RedisServer, stand_in: Running, tmp_path: Path
+) -> AsyncIterator[Deployment]:
+    """A gateway whose upstream is another gateway, which stands before the stand-in."""
+    async with deployment(own_redis_server.url, stand_in, tmp_path / "inner") as inner:
+        upstream = Running(inner.url.removesuffix("/v1"), stand_in.provider)
+        key = await inner.key("acme", "the outer gateway")
+        async with deployment(redis_server.url, upstream, tmp_path / "outer", OPENAI_API_KEY=key) as made:
+            yield made
+
+
 def sent(stand_in: Running) -> Any:
     """The body of the last request that went upstream."""
     return stand_in.provider.received[-1].json()

@@ -36,7 +36,11 @@ class CuttingProxy:
         self._connections.clear()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        up_reader, up_writer = await asyncio.open_unix_connection(str(self._upstream))
+        try:
+            up_reader, up_writer = await asyncio.open_unix_connection(str(self._upstream))
+        except OSError:
+            writer.transport.abort()
+            return
         self._connections |= {writer, up_writer}
         task = asyncio.current_task()
         assert task is not None

@@ -11,11 +11,13 @@ import pytest
 
 from gateway.names import Kind, TenantId
 from gateway.stores.address import parse_target
-from gateway.stores.contract import Begin, Entry, Finish, Found, Lookup, Mode, StoreUnavailable, Write
+from gateway.stores.contract import Begin, Entry, Finish, Found, Lookup, Mode, StoreUnavailable, Stretch, Write
 from gateway.stores.keyspace import tenant_keys
 from gateway.stores.link import Link
+from gateway.stores.log import Signed
 from gateway.stores.node import LinkSettings
 from gateway.stores.redis import SCRIPTS, RedisStore
+from gateway.stores.webhooks import DeadLetter, Message, Put, WebhookState
 from tests.redis_fixture import RedisServer, free_port, replicate, until
 
 TENANTS = [TenantId(f"tenant{n:010d}") for n in range(24)]
@@ -62,6 +64,24 @@ async def store(cluster: list[RedisServer]) -> AsyncIterator[RedisStore]:
     await store.aclose()
 
 
+async def test_a_logs_checkpoints_records_and_purge_stay_in_the_tenants_slot(store: RedisStore) -> None:
+    for tenant in TENANTS[:6]:
+        await store.create_tenant(tenant, b"record")
+        await use(store, tenant, 1, 2)
+        assert await store.log.put_checkpoint(tenant, Signed(0, 0, 4, "note", b"tree", "keys", b"e4", b"leaf"))
+        assert await store.log.set_anchored(tenant, 0, 4)
+        assert await store.log.trim(tenant, 1, b"base")
+        await store.log.set_rules(tenant, days=3)
+    for tenant in TENANTS[:6]:
+        records = [data async for _, data in store.log.records(tenant)]
+        assert records.count(CHILD) == len(records) // 2
+        assert await store.log.purge(tenant) > 0
+        state = await store.log.state(tenant)
+        assert state is not None
+        assert (state.size, state.anchored, state.trimmed) == (4, 4, 1)
+        assert [event.seq for event in await store.read_events(tenant, 0, 9)] == [2, 3, 4]
+
+
 def node_of(cluster: list[RedisServer], slot: int) -> int:
     return next(i for i, (first, last) in enumerate(RANGES) if first <= slot <= last)
 
@@ -76,6 +96,40 @@ async def use(store: RedisStore, tenant: TenantId, first_wseq: int, pairs: int) 
         calls.append(store.finish(tenant, Finish((Entry("w", wseq + 1, b"e%d" % (wseq + 1)),))))  # type: ignore[arg-type]
         await asyncio.sleep(0.001)
     return [answer.seq for answer in await asyncio.gather(*calls)]
+
+
+async def test_every_tenants_lists_lie_beside_its_records(store: RedisStore) -> None:
+    for tenant in TENANTS:
+        assert await store.create_tenant(tenant, b"record")
+        for n, scope in enumerate(("tenant", "alice"), 1):
+            write = Write(Kind.FILE, bytes([n]) * 16, ROOT, 60, Mode.CREATE, scope)
+            await store.finish(tenant, Finish((Entry("w", n, b"e%d" % n),), (write,), 1))
+        stretch = Stretch(Kind.FILE, ("alice", "tenant"), 9, True)
+        assert [row.h[0] for row in (await store.read_rows(tenant, stretch)).rows] == [2, 1]
+        stretch.after = b"\x02" * 16
+        begun = await store.begin(tenant, Begin(Entry("w", 3, b"e3"), stretch=stretch))
+        assert begun.rows is not None
+        assert [row.h[0] for row in begun.rows.rows] == [1]
+
+
+async def test_webhooks_and_what_waits_for_them_lie_beside_their_tenants(store: RedisStore) -> None:
+    for tenant in TENANTS[:6]:
+        assert await store.create_tenant(tenant, b"record")
+        assert await store.webhooks.add(tenant, "hook_1", b"sealed", 4)
+        for lane in ("aa", "bb"):
+            message = Message(f"msg_{lane}", lane, 1, "sealed")
+            assert await store.webhooks.put(tenant, "hook_1", message, 10) is Put.TAKEN
+        leased = await store.webhooks.lease(tenant, "hook_1", "owner", 60)
+        assert leased is not None
+        dead = DeadLetter(leased.message, 2, 1, "no")
+        assert await store.webhooks.bury(tenant, "hook_1", "owner", dead, 10, 0.0)
+        assert await store.webhooks.dead(tenant, "hook_1") == (dead,)
+        await store.webhooks.wake(tenant, "hook_1")
+        assert await store.webhooks.lease(tenant, "hook_1", "owner", 60)
+    assert await store.webhooks.tenants() == set(TENANTS[:6])
+    for tenant in TENANTS[:6]:
+        assert await store.webhooks.remove(tenant, "hook_1")
+        assert await store.webhooks.state(tenant, "hook_1") == WebhookState()
 
 
 async def test_tenants_spread_over_the_nodes_and_each_lives_on_one(

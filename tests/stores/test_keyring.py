@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.ids.keys import KeyRefused, LocalRoot, Purpose, deployment_key_context, rewrap, tenant_key_context
+from gateway.ids.keys import KeyRefused, LocalRoot, Purpose, RootRotation
 from gateway.names import Kind, TenantId
 from gateway.stores.erasures import ErasuresUnreadable
 from gateway.stores.fake import FakeLink
-from gateway.stores.keyring import Keyring, KeysMissing
+from gateway.stores.keyring import USED_AFTER_S, Keyring, KeysMissing
 from gateway.stores.redis import SCRIPTS, RedisStore
 
 ACME, RIVAL = TenantId("abcdefghijklmnop"), TenantId("ponmlkjihgfedcba")
@@ -35,6 +35,9 @@ class Shelf:
         await asyncio.sleep(0)
         return self.tenants.setdefault(tenant, {}).setdefault(name, blob)
 
+    async def replace_wrapped_key(self, tenant: TenantId, name: str, held: bytes, blob: bytes) -> bool:
+        return _replaced(self.tenants.get(tenant, {}), name, held, blob)
+
     async def delete_wrapped_keys(self, tenant: TenantId) -> None:
         self.tenants.pop(tenant, None)
 
@@ -47,15 +50,25 @@ class Shelf:
         await asyncio.sleep(0)
         return self.deployment.setdefault(name, blob)
 
+    async def replace_deployment_secret(self, name: str, held: bytes, blob: bytes) -> bool:
+        return _replaced(self.deployment, name, held, blob)
+
     def backup(self) -> Shelf:
         copy = Shelf()
         copy.deployment, copy.tenants = dict(self.deployment), {t: dict(keys) for t, keys in self.tenants.items()}
         return copy
 
 
+def _replaced(keys: dict[str, bytes], name: str, held: bytes, blob: bytes) -> bool:
+    if keys.get(name) != held:
+        return False
+    keys[name] = blob
+    return True
+
+
 class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
 
     def __call__(self) -> float:
         return self.now
@@ -77,10 +90,17 @@ def clock() -> Clock:
 
 
 def replica(
-    shelf: Shelf, folder: Path, clock: Clock | None = None, key: bytes = ROOT_KEY, max_tenants: int = 10
+    shelf: Shelf,
+    folder: Path,
+    clock: Clock | None = None,
+    key: bytes = ROOT_KEY,
+    max_tenants: int = 10,
+    wall: Clock | None = None,
 ) -> Keyring:
-    root = LocalRoot(key)
-    return Keyring(shelf, root, root.audit_root(), folder / "erasures", clock=clock or Clock(), max_tenants=max_tenants)
+    """`clock` counts from anywhere, `wall` tells the time of day."""
+    root, now_s = LocalRoot(key), wall or Clock(1_800_000_000)
+    path, clock = folder / "erasures", clock or Clock()
+    return Keyring(shelf, root, root.audit_root(), path, clock=clock, max_tenants=max_tenants, now_s=now_s)
 
 
 @pytest.fixture
@@ -123,7 +143,7 @@ async def test_tenants_have_independent_keys_and_the_store_holds_none_in_the_cle
     await keyring.create_tenant(RIVAL)
     assert await opaque(keyring, RIVAL) != await opaque(keyring)
     stored = [*shelf.deployment.values(), *(blob for keys in shelf.tenants.values() for blob in keys.values())]
-    assert len(stored) == 2 + 2 * 3
+    assert len(stored) == 3 + 2 * 3
     assert len({blob[-48:] for blob in stored}) == len(stored)
 
 
@@ -239,7 +259,8 @@ async def test_storage_and_audit_rotate_without_changing_an_id(
 ) -> None:
     before, unlocked = await opaque(keyring), await keyring.tenant(ACME)
     assert await keyring.rotate(ACME, purpose) == 2
-    for ring in (keyring, replica(shelf, tmp_path)):
+    later = Clock(1_800_000_000 + USED_AFTER_S)
+    for ring in (replica(shelf, tmp_path, wall=later), replica(shelf, tmp_path, wall=later)):
         keys = (await ring.tenant(ACME)).keys
         rotated = keys.storage if purpose is Purpose.STORAGE else keys.audit
         old = unlocked.keys.storage if purpose is Purpose.STORAGE else unlocked.keys.audit
@@ -249,27 +270,64 @@ async def test_storage_and_audit_rotate_without_changing_an_id(
         assert await opaque(ring) == before
 
 
-async def test_a_root_rotation_changes_no_key_and_no_id(keyring: Keyring, shelf: Shelf, tmp_path: Path) -> None:
-    before = await opaque(keyring)
-    name = (await keyring.deployment()).keys.deployment
+async def test_a_rotated_key_is_used_by_nobody_until_everybody_can_open_what_it_seals(
+    keyring: Keyring, shelf: Shelf, tmp_path: Path, clock: Clock
+) -> None:
+    wall = Clock(1_800_000_000)
+    rings = [replica(shelf, tmp_path, clock, wall=wall) for _ in range(2)]
+    for ring in rings:
+        assert (await ring.tenant(ACME)).keys.storage.current == 1
+    await rings[0].rotate(ACME, Purpose.STORAGE)
+    for second in range(0, 241, 10):
+        clock.now, wall.now = float(second), 1_800_000_000.0 + second
+        versions = [(await ring.tenant(ACME)).keys.storage for ring in rings]
+        for one in versions:
+            assert all(one.current in other.keys for other in versions), f"after {second} s"
+        assert second >= USED_AFTER_S or {one.current for one in versions} == {1}
+    assert {(await ring.tenant(ACME)).keys.storage.current for ring in rings} == {2}
+
+
+def rotating(shelf: Shelf, folder: Path) -> Keyring:
+    """A replica that was given another root key, and still has the one before."""
     old, new = LocalRoot(ROOT_KEY), LocalRoot(b"s" * 32)
-    rewrapped = {}
-    for key, blob in shelf.tenants[ACME].items():
-        purpose, _, version = key.partition(".")
-        roots = (old.audit_root(), new.audit_root()) if purpose == "audit" else (old, new)
-        context = tenant_key_context(name, ACME, Purpose(purpose), int(version))
-        rewrapped[key] = rewrap(*roots, context, blob, b"n" * 12)
-    shelf.tenants[ACME] = rewrapped
-    root = LocalRoot(b"s" * 32)
-    mixed = Keyring(shelf, root, root.audit_root(), tmp_path / "erasures")
+    audit = RootRotation(new.audit_root(), old.audit_root())
+    return Keyring(shelf, RootRotation(new, old), audit, folder / "erasures", clock=Clock())
+
+
+async def test_a_root_rotation_changes_no_key_and_no_id(keyring: Keyring, shelf: Shelf, tmp_path: Path) -> None:
+    await keyring.retire_tag()
+    before, both = await opaque(keyring), rotating(shelf, tmp_path)
+    assert await opaque(both) == before, "while the rotation goes on, both keys serve"
     with pytest.raises(KeyRefused):
-        await mixed.deployment()
-    shelf.deployment = {
-        key: rewrap(old, new, deployment_key_context(key), blob, b"n" * 12) for key, blob in shelf.deployment.items()
-    }
-    assert await opaque(mixed) == before
+        await replica(shelf, tmp_path, key=b"s" * 32).deployment()
+    rewrapping = await both.rewrapping()
+    assert await rewrapping.has_former(ACME)
+    assert (await rewrapping.of_deployment(), await rewrapping.tenant(ACME)) == (4, 3)
+    assert (await rewrapping.of_deployment(), await rewrapping.tenant(ACME)) == (0, 0), "again: nothing is left"
+    assert not await rewrapping.has_former(ACME)
+    for ring in (both, replica(shelf, tmp_path, key=b"s" * 32)):
+        assert await opaque(ring) == before
+        await ring.create_deployment()
     with pytest.raises(KeyRefused):
         await replica(shelf, tmp_path).deployment()
+
+
+async def test_what_is_made_during_a_root_rotation_is_under_the_new_root_key(
+    keyring: Keyring, shelf: Shelf, tmp_path: Path
+) -> None:
+    both = rotating(shelf, tmp_path)
+    await both.create_tenant(RIVAL)
+    assert not await (await both.rewrapping()).has_former(RIVAL)
+    with pytest.raises(KeyRefused):
+        await keyring.tenant(RIVAL)
+
+
+async def test_a_key_that_opens_by_no_root_key_is_not_rewrapped(keyring: Keyring, shelf: Shelf, tmp_path: Path) -> None:
+    rewrapping = await rotating(shelf, tmp_path).rewrapping()
+    shelf.tenants[RIVAL] = dict(shelf.tenants[ACME])
+    with pytest.raises(KeyRefused):
+        await rewrapping.tenant(RIVAL)
+    assert shelf.tenants[RIVAL] == shelf.tenants[ACME]
 
 
 async def test_a_new_identity_epoch_kills_the_tenants_older_ids(keyring: Keyring) -> None:
@@ -382,7 +440,7 @@ async def test_the_keys_of_a_tenants_whole_life_over_the_redis_store(
     assert await opaque(rings[1]) == before
     await rings[0].rotate(ACME, Purpose.STORAGE)
     assert await opaque(rings[0]) == before
-    assert (await rings[0].tenant(ACME)).keys.storage.current == 2
+    assert set((await rings[0].tenant(ACME)).keys.storage.keys) == {1, 2}
     await rings[1].erase(ACME, 1_800_000_000)
     clock.now = 60.0
     for ring in rings:

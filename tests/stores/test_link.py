@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import redis
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -228,6 +229,34 @@ async def test_calls_amid_a_restart_are_sent_again_and_confirmed(own_redis_serve
     await store.aclose()
 
 
+def is_loading(server: RedisServer) -> bool:
+    try:
+        return bool(server.command("INFO", "persistence")["loading"])
+    except (redis.RedisError, OSError):
+        return False
+
+
+async def test_a_server_that_still_loads_its_data_is_waited_for_and_not_judged(
+    own_redis_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it says of its append-only file meanwhile is not what will be."""
+    own_redis_server.command("EVAL", "for i = 1, 10000 do redis.call('SET', 'k' .. i, i) end", 0)
+    own_redis_server.command("BGREWRITEAOF")
+    await until(lambda: not own_redis_server.command("INFO", "persistence")["aof_rewrite_in_progress"])
+    own_redis_server.kill()
+    slow = ("--key-load-delay", "100", "--loading-process-events-interval-bytes", "1024")
+    async with asyncio.TaskGroup() as group:
+        group.create_task(asyncio.to_thread(own_redis_server.start, slow))
+        await until(lambda: is_loading(own_redis_server))
+        settings = LinkSettings(parse_target(own_redis_server.url))
+        store = RedisStore(await Link.open(settings, SCRIPTS, timeout_s=30))
+    assert "still loading" in str([record.fields for record in caplog.records])  # type: ignore[attr-defined]
+    assert "store.remark" not in [record.message for record in caplog.records]
+    await store.create_tenant(TENANT, b"record")
+    assert (await store.begin(TENANT, Begin(entry(1)))).seq == 1
+    await store.aclose()
+
+
 async def test_a_server_that_hangs_is_cut_off_and_calls_fail_within_their_time(own_redis_server: RedisServer) -> None:
     store = await open_store(own_redis_server.url, reply_timeout_s=0.2, connect_timeout_s=0.2, unconfirmed_s=0.6)
     own_redis_server.pause()
@@ -412,6 +441,26 @@ async def test_wait_confirms_by_replicas_and_a_paused_replica_fails_calls() -> N
 async def test_a_primary_without_its_replicas_confirms_nothing(redis_server: RedisServer) -> None:
     with pytest.raises(StoreUnavailable):
         await open_store(redis_server.url, "wait:2", durable_timeout_s=0.1)
+
+
+async def test_a_server_with_the_acl_file_that_we_ship_lets_nobody_else_in_and_holds_all_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    users = tmp_path / "users.acl"
+    shipped = Path(__file__).parents[2] / "deploy" / "users.acl.example"
+    users.write_text(shipped.read_text().replace("CHANGE_ME", "secret"))
+    with RedisServer(tcp=True, options=("--aclfile", str(users))) as server:
+        url = f"redis://coatcheck:secret@127.0.0.1:{server.port}"
+        store = await open_store(url)
+        await store.begin(TENANT, Begin(entry(1)))
+        await store.aclose()
+        server.restart()
+        for command in (("PING",), ("AUTH", "default", "")):
+            with pytest.raises(redis.AuthenticationError):
+                server.command(*command)
+        store = await open_store(url)
+        assert await bodies(store) == [entry(1).body]
+        await store.aclose()
 
 
 async def test_the_user_that_we_ship_may_do_what_the_store_needs_and_no_more() -> None:

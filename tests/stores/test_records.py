@@ -48,6 +48,7 @@ roots = st.builds(
     created=seconds,
     expires=st.none() | seconds,
     state=st.sampled_from(RecordState),
+    lines=st.sampled_from(["", "/v1/responses"]),
 )
 children = st.sampled_from([(kind, root) for kind, row in KINDS.items() for root in row.roots]).flatmap(
     lambda pair: st.builds(
@@ -64,6 +65,12 @@ children = st.sampled_from([(kind, root) for kind, row in KINDS.items() for root
 def test_a_root_opens_to_what_was_sealed(root: Root, nonce: bytes) -> None:
     name = record_key(TENANT, root.kind, H)
     assert open_record(KEYS, name, seal_root(KEYS, name, root, nonce)) == root
+
+
+@pytest.mark.parametrize("length", range(32))
+def test_a_root_of_any_length_has_no_lines_unless_it_says_so(length: int) -> None:
+    root = dataclasses.replace(ROOT, project="p" * length)
+    assert open_record(KEYS, NAME, seal_root(KEYS, NAME, root, NONCE)) == root
 
 
 @given(children, st.binary(min_size=12, max_size=12))

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 
 from gateway.ids.kinds import KINDS
 from gateway.names import Kind, TenantId
-from gateway.stores.address import parse_target
 from gateway.stores.contract import (
     ApiKey,
     Begin,
@@ -23,49 +20,25 @@ from gateway.stores.contract import (
     Found,
     Lookup,
     Mode,
+    Rows,
     Store,
+    Stretch,
     TenantStatus,
     Write,
     WriterRefused,
 )
-from gateway.stores.fake import FakeLink
 from gateway.stores.keyspace import tenant_keys
-from gateway.stores.link import AnyLink, Link
-from gateway.stores.node import LinkSettings
-from gateway.stores.redis import SCRIPTS, RedisStore
-from tests.redis_fixture import RedisServer, server_binary, wheel_binaries
+from gateway.stores.link import AnyLink
+from gateway.stores.redis import RedisStore
 
 TENANT = TenantId("aaaabbbbccccdddd")
 OTHER = TenantId("zzzzyyyyxxxxwwww")
 H1, H2, H3 = b"\x01" * 16, b"\xfe" * 16, b"\x00" * 16
 ROOT = b"\x01\x01\x00" + b"sealed root"
-BINARIES = {next(part for part in path.parts if part.endswith("lite")): path for path in wheel_binaries()}
 
 
 def child_of(kind: Kind, h: bytes) -> bytes:
     return b"\x01\x01" + bytes([KINDS[kind].code]) + h + b"sealed child"
-
-
-@pytest.fixture(scope="module", params=["path", *BINARIES, "fakeredis"])
-def server(request: pytest.FixtureRequest) -> Iterator[RedisServer | None]:
-    if request.param == "fakeredis":
-        yield None
-        return
-    binary: Path = BINARIES.get(request.param) or server_binary()
-    with RedisServer(binary=binary) as running:
-        yield running
-
-
-@pytest.fixture
-async def link(server: RedisServer | None) -> AsyncIterator[AnyLink]:
-    link: AnyLink
-    if server is None:
-        link = await FakeLink.open(SCRIPTS)
-    else:
-        server.command("FLUSHALL")
-        link = await Link.open(LinkSettings(parse_target(server.url)), SCRIPTS)
-    yield link
-    await link.aclose()
 
 
 @pytest.fixture
@@ -366,12 +339,18 @@ async def test_keys_and_secrets_are_put_only_where_none_is(store: Store) -> None
     assert await store.put_wrapped_key(TENANT, "identity.1", b"one") == b"one"
     assert await store.put_wrapped_key(TENANT, "identity.1", b"two") == b"one"
     assert await store.wrapped_keys(TENANT) == {"identity.1": b"one"}
+    assert not await store.replace_wrapped_key(TENANT, "identity.1", b"two", b"three"), "another one is there"
+    assert await store.replace_wrapped_key(TENANT, "identity.1", b"one", b"three")
+    assert await store.wrapped_keys(TENANT) == {"identity.1": b"three"}
     await store.delete_wrapped_keys(TENANT)
+    assert not await store.replace_wrapped_key(TENANT, "identity.1", b"three", b"one"), "what is deleted stays so"
     assert await store.wrapped_keys(TENANT) == {}
     assert await store.deployment_secret("tag") is None
     assert await store.put_deployment_secret("tag", b"one") == b"one"
     assert await store.put_deployment_secret("tag", b"two") == b"one"
-    assert await store.deployment_secret("tag") == b"one"
+    assert not await store.replace_deployment_secret("tag", b"two", b"three")
+    assert await store.replace_deployment_secret("tag", b"one", b"three")
+    assert await store.deployment_secret("tag") == b"three"
 
 
 async def test_an_idempotency_slot_belongs_to_the_first_of_many(store: Store) -> None:
@@ -385,6 +364,14 @@ async def test_an_idempotency_slot_belongs_to_the_first_of_many(store: Store) ->
     assert not await store.release_slot(TENANT, "tok", b"r0")
     assert await store.release_slot(TENANT, "tok", b"done")
     assert await store.reserve_slot(TENANT, "tok", b"r7", 60) is None
+
+
+async def test_a_slot_whose_holder_died_is_free_when_its_time_is_over(store: Store) -> None:
+    assert await store.reserve_slot(TENANT, "left", b"dead", 1) is None
+    assert await store.reserve_slot(TENANT, "left", b"next", 60) == b"dead"
+    await asyncio.sleep(1.1)
+    assert await store.reserve_slot(TENANT, "left", b"next", 60) is None
+    assert not await store.fill_slot(TENANT, "left", b"dead", b"too late", 60)
 
 
 async def test_a_raw_root_belongs_to_its_first_claim(store: Store, link: AnyLink) -> None:
@@ -407,3 +394,171 @@ async def test_the_operators_log_is_read_in_order(store: Store) -> None:
 async def test_what_is_no_tenant_id_names_no_key(store: Store, name: str) -> None:
     with pytest.raises(ValueError, match="tenant ID"):
         await store.tenant_state(TenantId(name))
+
+
+async def test_a_session_that_was_dropped_is_not_brought_back_by_keeping_it(store: Store) -> None:
+    await store.put_session(TENANT, "one", b"1", 60)
+    assert await store.keep_session(TENANT, "one", b"2", 60)
+    assert await store.session(TENANT, "one") == b"2"
+    assert await store.drop_session(TENANT, "one")
+    assert not await store.keep_session(TENANT, "one", b"3", 60)
+    assert not await store.drop_session(TENANT, "one")
+    assert await store.session(TENANT, "one") is None
+
+
+async def test_sessions_are_those_that_are_there(store: Store, link: AnyLink) -> None:
+    for name in ("one", "two"):
+        await store.put_session(TENANT, name, name.encode(), 60)
+    await link.call(tenant_keys(TENANT).slot, ("DEL", tenant_keys(TENANT).session("one")))
+    assert await store.sessions(TENANT) == {"two": b"two"}
+    assert await store.sessions(TenantId("zzzzzzzzzzzzzzzz")) == {}
+
+
+async def test_a_sign_in_is_handed_out_once(store: Store) -> None:
+    await store.put_sign_in("state", b"verifier", 60)
+    assert [await store.take_sign_in("state") for _ in range(2)] == [b"verifier", None]
+
+
+# --- lists
+
+FILE = b"\x01\x01\x00sealed file "
+PLACE_LIFE_S = 86_400
+
+
+def entry(n: int, scope: str = "alice", mode: Mode = Mode.CREATE, life: int | None = None) -> Write:
+    return Write(Kind.FILE, b"%016d" % n, FILE + b"%d" % n, life, mode, scope)
+
+
+def numbers(rows: Rows) -> list[int]:
+    assert all(row.record == FILE + b"%d" % int(row.h) for row in rows.rows)
+    return [int(row.h) for row in rows.rows]
+
+
+async def listed(
+    store: Store, *scopes: str, count: int = 100, oldest_first: bool = False, behind: int = -1
+) -> list[int]:
+    after = b"" if behind < 0 else b"%016d" % behind
+    return numbers(await store.read_rows(TENANT, Stretch(Kind.FILE, scopes, count, not oldest_first, after)))
+
+
+async def test_a_list_shows_in_the_order_of_their_making_what_is_in_its_scopes(store: Store) -> None:
+    for n in range(6):
+        await finish(store, n + 1, entry(n, "alice" if n % 2 else "tenant"), entry(n + 10, "bob"))
+    assert await listed(store, "alice", oldest_first=True) == [1, 3, 5]
+    assert await listed(store, "alice", "tenant") == [5, 4, 3, 2, 1, 0]
+    assert await listed(store, "alice", "tenant", count=2, behind=4) == [3, 2]
+    assert await listed(store, "alice", "tenant", oldest_first=True, behind=3) == [4, 5]
+    assert await listed(store, "carol") == []
+    assert await store.read_rows(OTHER, Stretch(Kind.FILE, ("alice", "tenant"), 9, True)) == Rows(True, (), 0)
+
+
+async def test_a_list_is_read_stretch_by_stretch_to_its_end(store: Store) -> None:
+    await finish(store, 1, *[entry(n, "alice" if n % 3 else "tenant") for n in range(500)])
+    for newest_first in (True, False):
+        shown, position = [], 0
+        while True:
+            stretch = Stretch(Kind.FILE, ("alice", "tenant"), 33, newest_first, position=position)
+            rows = await store.read_rows(TENANT, stretch)
+            shown += numbers(rows)
+            if rows.position == 0:
+                break
+            position = rows.position
+        assert shown == (list(range(500))[::-1] if newest_first else list(range(500)))
+
+
+async def test_a_list_comes_with_the_intent(store: Store) -> None:
+    await finish(store, 1, entry(1), entry(2))
+    call = Begin(
+        Entry("w1", 2, b"event 2"), "", (Lookup(Kind.FILE, b"%016d" % 1),), 0, Stretch(Kind.FILE, ("alice",), 1, True)
+    )
+    for _ in range(2):
+        begun = await store.begin(TENANT, call)
+        assert begun.found == (Found(FILE + b"1", None),)
+        assert begun.rows is not None
+        assert numbers(begun.rows) == [2]
+    await store.set_tenant_status(TENANT, TenantStatus.SUSPENDED)
+    assert (await store.begin(TENANT, Begin(Entry("w1", 3, b"x"), stretch=call.stretch))).rows is None
+
+
+async def test_what_is_seen_again_keeps_its_place_and_enters_no_list_twice(store: Store) -> None:
+    await finish(store, 1, entry(1), entry(2))
+    await finish(store, 2, entry(1, mode=Mode.PUT), entry(2, "tenant", Mode.PUT))
+    await finish(store, 3, entry(1))
+    assert await listed(store, "alice", "tenant") == [2, 1]
+
+
+async def test_what_a_conflict_stopped_enters_no_list(store: Store) -> None:
+    await finish(store, 1, entry(1))
+    met = Write(Kind.FILE, b"%016d" % 1, b"other", None, Mode.CREATE, "bob")
+    assert (await finish(store, 2, entry(3), met)).conflicts == (None, FILE + b"1")
+    assert await listed(store, "alice", "bob") == [1]
+
+
+async def test_what_has_no_scope_is_in_no_list(store: Store, link: AnyLink) -> None:
+    await finish(store, 1, entry(1, ""))
+    assert await link.call(tenant_keys(TENANT).slot, ("KEYS", b"*:idx:*")) == []
+
+
+async def test_a_deleted_entry_leaves_the_list_and_is_a_place_in_it_for_a_day(store: Store, link: AnyLink) -> None:
+    for n in range(5):
+        await finish(store, n + 1, entry(n, "tenant" if n == 2 else "alice"))
+    await finish(store, 6, entry(2, "tenant", Mode.TOMBSTONE), entry(3, mode=Mode.TOMBSTONE))
+    assert await listed(store, "alice", "tenant") == [4, 1, 0]
+    assert await listed(store, "alice", "tenant", behind=2) == [1, 0]
+    assert await listed(store, "alice", "tenant", oldest_first=True, behind=3) == [4]
+    place = tenant_keys(TENANT).listed(Kind.FILE, "alice") + b":" + (b"%016d" % 3).hex().encode()
+    assert PLACE_LIFE_S - 9 < await link.call(tenant_keys(TENANT).slot, ("TTL", place)) <= PLACE_LIFE_S
+    await link.call(tenant_keys(TENANT).slot, ("DEL", place))
+    stretch = Stretch(Kind.FILE, ("alice", "tenant"), 9, True, b"%016d" % 3)
+    assert await store.read_rows(TENANT, stretch) == Rows(False, (), 0)
+
+
+async def test_a_place_in_another_list_is_none_in_this(store: Store) -> None:
+    await finish(store, 1, entry(1, "bob"), entry(2, "bob"), entry(3))
+    await finish(store, 2, entry(2, "bob", Mode.TOMBSTONE))
+    for behind in (1, 2, 9):
+        stretch = Stretch(Kind.FILE, ("alice", "tenant"), 9, True, b"%016d" % behind)
+        assert await store.read_rows(TENANT, stretch) == Rows(False, (), 0)
+
+
+async def test_expired_entries_are_passed_over_and_taken_out(store: Store, link: AnyLink) -> None:
+    names = tenant_keys(TENANT)
+    await finish(store, 1, *[entry(n) for n in range(300)])
+    gone = [names.record(Kind.FILE, b"%016d" % n) for n in range(300) if n % 100]
+    await link.call(names.slot, ("DEL", *gone))
+    assert await listed(store, "alice") == [200, 100, 0]
+    assert await link.call(names.slot, ("ZCARD", names.listed(Kind.FILE, "alice"))) == 3
+
+
+async def test_a_list_that_nobody_reads_stays_about_as_long_as_what_it_shows(store: Store, link: AnyLink) -> None:
+    names = tenant_keys(TENANT)
+    for n in range(300):
+        await finish(store, n + 1, entry(n, life=60))
+        if n >= 10:
+            await link.call(names.slot, ("DEL", names.record(Kind.FILE, b"%016d" % (n - 10))))
+    assert await link.call(names.slot, ("ZCARD", names.listed(Kind.FILE, "alice"))) < 60
+
+
+async def test_what_the_service_does_not_know_is_passed_over_for_a_while(store: Store, link: AnyLink) -> None:
+    names = tenant_keys(TENANT)
+    await finish(store, 1, *[entry(n) for n in range(3)])
+    gone = [Write(Kind.FILE, b"%016d" % n, b"", 50, Mode.GONE) for n in (1, 7)]
+    assert (await finish(store, 2, *gone)).conflicts == (None, None)
+    assert await listed(store, "alice") == [2, 0]
+    assert (await begin(store, 3, Lookup(Kind.FILE, b"%016d" % 1))).found == (Found(FILE + b"1", None),)
+    marks = await link.call(names.slot, ("KEYS", b"*:gone"))
+    assert marks == [names.record(Kind.FILE, b"%016d" % 1) + b":gone"]
+    assert 40 < await link.call(names.slot, ("TTL", marks[0])) <= 50
+    await link.call(names.slot, ("DEL", marks[0]))
+    assert await listed(store, "alice") == [2, 1, 0]
+
+
+async def test_one_call_goes_through_no_more_of_a_list_than_a_moment_allows(store: Store, link: AnyLink) -> None:
+    await finish(store, 1, *[entry(n) for n in range(2500)])
+    await finish(store, 2, *[Write(Kind.FILE, b"%016d" % n, b"", 50, Mode.GONE) for n in range(1, 2500)])
+    stretch, calls = Stretch(Kind.FILE, ("alice",), 5, True), 0
+    while (rows := await store.read_rows(TENANT, stretch)).position:
+        assert not rows.rows
+        stretch.position, calls = rows.position, calls + 1
+    assert numbers(rows) == [0]
+    assert calls == 2

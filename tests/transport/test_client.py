@@ -109,6 +109,21 @@ async def test_pieces_arrive_as_one_body_and_an_empty_one_does_not_end_it() -> N
     assert answer.header("transfer-encoding") == "chunked"
 
 
+async def test_a_body_that_is_cut_has_no_end_and_its_connection_has() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        wire = scope[CLIENT].wire
+        wire.answer(200, [], None)
+        wire.piece(b"one")
+        wire.cut()
+        wire.cut()
+        wire.end()
+
+    async with running(app, Limits()) as server, raw.connected(server.port) as connection:
+        await connection.send(raw.request("/"))
+        said = await connection.reader.read()
+    assert said.endswith(b"transfer-encoding: chunked\r\n\r\n3\r\none\r\n")
+
+
 async def test_a_head_request_gets_no_body() -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         scope[CLIENT].wire.answer(200, [(b"content-length", b"2")], b"ok")

@@ -54,6 +54,20 @@ async def test_ready_follows_the_store_and_alive_does_not() -> None:
         assert await status(port, "/readyz") == 503
 
 
+async def test_a_log_that_is_not_whole_is_told_beside_readiness_and_changes_nothing_of_it() -> None:
+    whole, drain = [True], Drain()
+    app = Health(Store().answers, drain, audit_is_whole=lambda: whole[0])
+    async with running(app, Limits(), drain) as server:
+        bodies = []
+        for state in (True, False):
+            whole[0] = state
+            for path in ("/readyz", "/healthz"):
+                got = await exchange(server.port, request(path, "Connection: close"))
+                assert got.status == 200
+                bodies.append(json.loads(got.body))
+    assert bodies == [{"status": "ok"}, {"status": "ok"}, {"status": "ok", "audit": "halted"}, {"status": "ok"}]
+
+
 async def test_a_process_that_drains_is_alive_and_not_ready() -> None:
     drain = Drain()
     async with health(Store(), drain) as port:

@@ -1,8 +1,15 @@
-"""The breaker as a pure machine: no clock but the one that is passed in."""
+"""The breaker: as a pure machine, with no clock but the one that is passed in, then before a real peer."""
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
+from gateway.upstreams import Reason, Upstream, UpstreamBadAnswer, UpstreamLimits, UpstreamUnavailable, parse_base_url
 from gateway.upstreams.breaker import Breaker, Permit, Verdict
+from tests.upstreams.calls import POST, Connect, read
+from tests.upstreams.peer import Peer, Wire
 
 
 def tripped() -> Breaker:
@@ -64,3 +71,60 @@ def test_a_call_from_before_the_opening_does_not_end_a_probe() -> None:
     breaker.admit(105.0)
     breaker.record(Permit.FREE, Verdict.NOTHING, 106.0)
     assert breaker.admit(106.0) is None
+
+
+async def test_an_upstream_that_answers_badly_is_reached_all_the_same(peer: Peer, connect: Connect) -> None:
+    async def lose(wire: Wire) -> None:
+        await wire.request()
+        wire.close()
+
+    async def talk_nonsense(wire: Wire) -> None:
+        await wire.request()
+        await wire.send(b"nonsense")
+
+    upstream = connect(breaker_failures=2)
+    for peer.script, error in (
+        (lose, UpstreamUnavailable),
+        (talk_nonsense, UpstreamBadAnswer),
+        (lose, UpstreamUnavailable),
+    ):
+        with pytest.raises(error):
+            await upstream.send(POST)
+    peer.script = peer.echo_ok
+    assert await read(upstream, POST) == b"hello"
+
+
+async def test_connections_lost_without_an_answer_open_the_breaker(peer: Peer, connect: Connect) -> None:
+    async def lose(wire: Wire) -> None:
+        await wire.request()
+        wire.close()
+
+    peer.script = lose
+    upstream = connect(breaker_failures=2)
+    reasons = []
+    for _ in range(3):
+        with pytest.raises(UpstreamUnavailable) as caught:
+            await upstream.send(POST)
+        reasons.append(caught.value.reason)
+    assert reasons == [Reason.CONNECTION_LOST, Reason.CONNECTION_LOST, Reason.BREAKER_OPEN]
+
+
+async def test_the_breaker_opens_on_refused_connections_and_closes_after_a_probe(peer: Peer) -> None:
+    async with Peer() as gone:
+        port = gone.port
+    limits = UpstreamLimits(breaker_failures=3, breaker_open_s=0.4, retry_pause_s=0.001)
+    upstream = Upstream("main", "proj", parse_base_url(f"http://127.0.0.1:{port}"), limits)
+    for _ in range(3):
+        with pytest.raises(UpstreamUnavailable) as caught:
+            await upstream.send(POST)
+        assert (caught.value.reason, caught.value.written) == (Reason.CONNECT_FAILED, False)
+    with pytest.raises(UpstreamUnavailable) as caught:
+        await upstream.send(POST)
+    assert caught.value.reason is Reason.BREAKER_OPEN
+    assert 0 < caught.value.retry_after_s <= 0.41
+    await asyncio.sleep(0.45)
+    server = await asyncio.start_server(peer.accept, "127.0.0.1", port)
+    async with server:
+        assert await read(upstream, POST) == b"hello"
+        assert await read(upstream, POST) == b"hello"
+        await upstream.aclose()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from unittest import mock
 
 import pytest
 
-from gateway.upstreams import Upstream, UpstreamLimits, UpstreamRequest
+from gateway.upstreams import UpstreamLimits, UpstreamRequest
+from tests.upstreams.calls import Connect
 from tests.upstreams.peer import Peer, ok
-
-Connect = Callable[..., Upstream]
 
 
 async def test_the_whole_head_of_a_request_is_this(peer: Peer, connect: Connect) -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
 from gateway.upstreams import Headers, Reason, Upstream, UpstreamBadAnswer, UpstreamRequest
 from gateway.upstreams.framing import Framing, framing_of
+from tests.upstreams.calls import GET, Connect
 from tests.upstreams.peer import CHUNKED_HEAD, Peer, Wire, chunk, chunked, ok
-
-GET = UpstreamRequest("GET", b"/models")
-Connect = Callable[..., Upstream]
 
 
 async def read(upstream: Upstream, request: UpstreamRequest = GET) -> tuple[int, bytes]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs
 
-from gateway.demo.stand_in import failures
+from gateway.demo.stand_in import failures, forms
+from gateway.demo.stand_in.forms import Form
 from gateway.demo.stand_in.outputs import Json
+from gateway.demo.stand_in.provider import StoredResponse
 from gateway.demo.stand_in.scripts import Script, in_prompt
 
 
@@ -39,7 +41,18 @@ class StreamAnswer:
     done: bool = False
 
 
-Answer = JsonAnswer | StreamAnswer
+@dataclass(slots=True)
+class BytesAnswer:
+    """A file's content."""
+
+    data: bytes
+    media_type: str
+    filename: str = ""
+    before_send: Callable[[], None] = _nothing
+    abandoned: Callable[[], None] = _nothing
+
+
+Answer = JsonAnswer | StreamAnswer | BytesAnswer
 
 
 @dataclass(slots=True)
@@ -50,6 +63,13 @@ class Request:
     query: dict[str, list[str]]
     body: bytes
     script: Script
+    content_type: str = ""
+    kept: Mapping[str, StoredResponse] = field(default_factory=dict)
+    """Responses that live in a socket's connection alone."""
+
+    def form(self) -> Form:
+        """The body as a form. Raises `Failure` for anything else."""
+        return forms.read(self.content_type, self.body)
 
     def json(self) -> Json:
         """The body as an object; an empty body is an empty object. Raises `Failure` for anything else."""

@@ -7,6 +7,7 @@
 | `GET /_stand_in/words` | the words that scripts may hold |
 | `POST /_stand_in/script` | `{"default": "words"}` for all requests, `{"next": ["words", …]}` for the next ones |
 | `POST /_stand_in/attachment` | for `{"prefix": "file-"}`, a raw ID of that kind that exists and may be named |
+| `POST /_stand_in/webhooks` | `{"url": …, "secret": "whsec_…"}`: where the project's webhooks go |
 | `POST /_stand_in/reset` | forgets everything |
 """
 
@@ -19,6 +20,7 @@ from typing import Any
 from gateway.demo.stand_in.faults import SPOILERS
 from gateway.demo.stand_in.items import BUILDERS
 from gateway.demo.stand_in.provider import Provider, Received
+from gateway.demo.stand_in.webhooks import Sender
 from gateway.demo.stand_in.words import MODIFIERS
 
 PREFIX = "/_stand_in/"
@@ -61,6 +63,12 @@ def _attachment(provider: Provider, body: bytes) -> Any:
     return {"id": provider.new_attachment(json.loads(body)["prefix"])}
 
 
+def _webhooks(provider: Provider, body: bytes) -> Any:
+    wanted = json.loads(body)
+    provider.send_webhooks(Sender(str(wanted["url"]), str(wanted["secret"])))
+    return {"url": wanted["url"]}
+
+
 def _reset(provider: Provider, body: bytes) -> Any:
     provider.reset()
     return {"reset": True}
@@ -72,6 +80,7 @@ _DOORS: dict[tuple[str, str], Callable[[Provider, bytes], Any]] = {
     ("GET", "words"): _words,
     ("POST", "script"): _script,
     ("POST", "attachment"): _attachment,
+    ("POST", "webhooks"): _webhooks,
     ("POST", "reset"): _reset,
 }
 

@@ -1,4 +1,4 @@
-"""The endpoints under /v1/conversations, and the list of models."""
+"""The endpoints under /v1/conversations."""
 
 from __future__ import annotations
 
@@ -85,24 +85,6 @@ def delete_item(provider: Provider, request: Request) -> Answer:
     found.items = [one for one in found.items if one is not item]
     provider.items.pop(str(item["id"]), None)
     return JsonAnswer(found.public())
-
-
-def list_models(provider: Provider, request: Request) -> Answer:
-    """`GET /v1/models`, the organization's fine-tuned ones among them."""
-    return JsonAnswer({"object": "list", "data": [_model(provider, name) for name in provider.models]})
-
-
-def retrieve_model(provider: Provider, request: Request) -> Answer:
-    """`GET /v1/models/{model}`."""
-    name = request.path_ids[0]
-    if name not in provider.models:
-        raise failures.Failure(404, f"The model '{name}' does not exist", param="model", code="model_not_found")
-    return JsonAnswer(_model(provider, name))
-
-
-def _model(provider: Provider, name: str) -> Json:
-    owner = provider.organization if name.startswith("ft:") else "system"
-    return {"id": name, "object": "model", "created": 1700000000, "owned_by": owner}
 
 
 def _metadata(body: Json) -> Any:

@@ -6,9 +6,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import quote
 
 from gateway.demo.stand_in import sse
-from gateway.demo.stand_in.answers import Answer, JsonAnswer, StreamAnswer
+from gateway.demo.stand_in.answers import Answer, BytesAnswer, JsonAnswer, StreamAnswer
 from gateway.demo.stand_in.canary import Canary
 from gateway.demo.stand_in.failures import Failure
 from gateway.demo.stand_in.faults import Body, scripted_failure, spoil
@@ -78,6 +79,9 @@ class Exchange:
             await self._pause(self.script.number("slow"))
             if isinstance(answer, StreamAnswer):
                 await self._write_stream(answer)
+            elif isinstance(answer, BytesAnswer):
+                answer.before_send()
+                await self._write_bytes(answer)
             else:
                 answer.before_send()
                 await self._write_json(answer)
@@ -90,6 +94,19 @@ class Exchange:
         data = encode(value, escape_ids="escape" in self.script, pretty="pretty" in self.script)
         body = spoil(Body(data, answer.status, dict(answer.headers)), self.script, self.provider)
         headers = {"content-type": "application/json", **body.headers}
+        await self._write_whole(body, headers)
+
+    async def _write_bytes(self, answer: BytesAnswer) -> None:
+        body = spoil(Body(answer.data, 200, {"content-type": answer.media_type}), self.script, self.provider)
+        headers = dict(body.headers)
+        if answer.filename:
+            name = answer.filename.replace('"', "%22")
+            told = f'filename="{name}"' if name.isascii() else f"filename*=utf-8''{quote(answer.filename)}"
+            headers["content-disposition"] = f"attachment; {told}"
+        await self._write_whole(body, headers)
+
+    async def _write_whole(self, body: Body, headers: dict[str, str]) -> None:
+        """With a length, unless the script wants none or an end that comes too early."""
         if "no_length" not in self.script and "cut_clean" not in self.script:
             headers["content-length"] = str(len(body.data))
         await self._start(body.status, headers)

@@ -202,6 +202,10 @@ def container_not_found(raw: str) -> Failure:
     return Failure(404, f"Container with id '{raw}' not found.")
 
 
+def container_expired() -> Failure:
+    return Failure(400, "Container is expired.")
+
+
 def model_not_found(model: str, project: str) -> Failure:
     return Failure(
         404,

@@ -163,6 +163,8 @@ def check_attachments(provider: Provider, value: Any) -> None:
         for raw in strings_under(value, *keys):
             if raw not in provider.ids.attachable:
                 raise failure(raw)
+            if raw in provider.containers and provider.containers[raw].body["status"] == "expired":
+                raise failures.container_expired()
 
 
 def check_model(provider: Provider, body: Json) -> None:

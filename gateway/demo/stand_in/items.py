@@ -37,8 +37,10 @@ _ENDS_WITH_MESSAGE = {"message", "refusal"}
 
 
 def outputs(turn: Turn) -> list[Output]:
-    """The items of this turn, in order. A message ends it, unless the client has to act first."""
+    """The items of this turn, in order. A message ends it, unless the client has to act first. A warm-up has none."""
     made: list[Output] = []
+    if turn.body.get("generate") is False:
+        return made
     for word in _wanted(turn):
         built = BUILDERS[word](turn)
         made += built if isinstance(built, list) else [built]

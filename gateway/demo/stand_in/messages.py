@@ -41,7 +41,7 @@ def _tool_outcomes(turn: Turn) -> list[str]:
 
 def _quotations(turn: Turn, message_id: str) -> str:
     """Raw IDs that the model was shown or that stand in this answer, in its own words."""
-    quoted = find_ids(json.dumps({**turn.body, "metadata": None}))
+    quoted = find_ids(json.dumps({**turn.body, "metadata": None, "model": None}))
     own = [turn.response_id, message_id, *([turn.container] if turn.container else [])]
     return f" I was given {', '.join(quoted) or 'nothing'}; I am {', '.join(own)}."
 
@@ -61,7 +61,7 @@ def answer(turn: Turn, message_id: str) -> str:
         text += f" The tool said: {outcome}"
     if "quote" in script:
         text += _quotations(turn, message_id)
-    if "recall" in script and turn.context:
+    if "recall" in script and turn.context and "id" in turn.context[0]:
         text += f" You began with {turn.context[0]['id']}."
     if "stranger" in script:
         raw = turn.ids.new("resp_", place="model text", exposure=Exposure.MODEL_TEXT)

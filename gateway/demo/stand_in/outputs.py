@@ -108,7 +108,8 @@ _SAMPLES: Json = {"string": "Paris", "integer": 7, "number": 7.5, "boolean": Tru
 
 
 def sample(schema: Any) -> Any:
-    """A value that satisfies a JSON schema of the kind that tools and structured outputs use."""
+    """A value that satisfies a JSON schema of the kind that tools and structured outputs use: what it requires, or all of it
+    where it requires nothing."""
     if not isinstance(schema, dict):
         return {}
     if "enum" in schema:
@@ -124,4 +125,5 @@ def sample(schema: Any) -> Any:
         return [sample(schema["items"])] if "items" in schema else []
     if kind in _SAMPLES:
         return _SAMPLES[kind]
-    return {name: sample(child) for name, child in (schema.get("properties") or {}).items()}
+    properties = schema.get("properties") or {}
+    return {name: sample(properties[name]) for name in schema.get("required") or properties if name in properties}

@@ -12,6 +12,7 @@ from gateway.demo.stand_in.blobs import Sealer
 from gateway.demo.stand_in.outputs import Json, Output, shown_by
 from gateway.demo.stand_in.raw_ids import BASE62, IdStyle, Issued, RawIds
 from gateway.demo.stand_in.scripts import Script, parse
+from gateway.demo.stand_in.webhooks import Sender, Sent
 
 CANARY_WORDS = parse("unknown_events, quote, stranger")
 """What a canary adds to every script."""
@@ -109,6 +110,52 @@ class StoredChat:
 
 
 @dataclass(slots=True)
+class StoredFile:
+    body: Json
+    data: bytes
+    media_type: str = "application/octet-stream"
+
+
+@dataclass(slots=True)
+class StoredStore:
+    """A vector store, its files by their IDs, and the files of each batch."""
+
+    body: Json
+    files: dict[str, Json] = field(default_factory=dict)
+    batches: dict[str, list[Json]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class StoredContainer:
+    body: Json
+    files: dict[str, StoredFile] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class StoredSkill:
+    """A skill and its versions, by their numbers."""
+
+    body: Json
+    versions: dict[str, StoredFile] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class StoredJob:
+    """A fine-tuning job, what has happened to it, and how often it was read."""
+
+    body: Json
+    events: list[Json] = field(default_factory=list)
+    checkpoints: list[Json] = field(default_factory=list)
+    polls: int = 0
+
+
+@dataclass(slots=True)
+class StoredUpload:
+    body: Json
+    parts: dict[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class KnownItem:
     """A stored item, whose it is, and the reasoning item that it may not be replayed without."""
 
@@ -122,6 +169,7 @@ class Provider:
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self.webhooks: Sender | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -132,8 +180,16 @@ class Provider:
         self.responses: dict[str, StoredResponse] = {}
         self.conversations: dict[str, Conversation] = {}
         self.chats: dict[str, StoredChat] = {}
+        self.files: dict[str, StoredFile] = {}
+        self.uploads: dict[str, StoredUpload] = {}
+        self.batches: dict[str, Json] = {}
+        self.vector_stores: dict[str, StoredStore] = {}
+        self.containers: dict[str, StoredContainer] = {}
+        self.skills: dict[str, StoredSkill] = {}
+        self.jobs: dict[str, StoredJob] = {}
         self.items: dict[str, KnownItem] = {}
         self.hidden: dict[str, dict[str, Json]] = {}
+        self.send_webhooks(None)
         self.set_script(self.options.script)
         self.next_scripts: deque[Script] = deque()
         self.organization = self.ids.new("org-", place="account")
@@ -156,6 +212,18 @@ class Provider:
     def next_answer(self, words: str) -> None:
         """Words for the next request under /v1 alone; several calls make a queue."""
         self.next_scripts.append(parse(words))
+
+    def send_webhooks(self, sender: Sender | None) -> None:
+        """Where the project's webhooks go from now on."""
+        if self.webhooks is not None:
+            self.webhooks.close()
+        self.webhooks = sender
+
+    def announce(self, type_: str, raw: str) -> Sent | None:
+        """Tells the project's endpoint what became of an object, if there is one."""
+        if self.webhooks is None:
+            return None
+        return self.webhooks.announce(lambda: self.ids.new("evt_", place="webhook.id"), type_, {"id": raw})
 
     def new_attachment(self, prefix: str) -> str:
         """A raw ID that exists and that requests may name: `file-`, `vs_`, `cntr_`, `skill_`, `pmpt_` or `tunnel_`."""
@@ -200,6 +268,8 @@ class Provider:
         if stored.status == stored.body["status"]:
             return
         stored.status = str(stored.body["status"])
+        if stored.background:
+            self.announce(f"response.{stored.status}", stored.id)
         new = [*stored.new_items, *stored.body["output"]]
         if stored.conversation is not None:
             self.release(stored)

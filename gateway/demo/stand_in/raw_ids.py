@@ -64,6 +64,11 @@ _FIXED: dict[str, tuple[str, int]] = {
     "audio_": (HEX, 32),
     "batch_": (HEX, 32),
     "cu_sc_": (HEX, 50),
+    "vsfb_": (HEX, 32),
+    "skillver_": (HEX, 48),
+    "ftjob-": (BASE62, 24),
+    "ftevent-": (BASE62, 24),
+    "ftckpt_": (BASE62, 24),
 }
 """Kinds whose shape does not follow the style: prefix → alphabet and length of the tail."""
 
@@ -72,7 +77,7 @@ _ATTACHABLE = frozenset({"file-", "vs_", "cntr_", "skill_", "pmpt_", "tunnel_", 
 _SHAPE = re.compile(
     r"(?<![A-Za-z0-9_-])"
     r"((?:resp|conv|msg|rs|fc|fco|ctc|ctco|ws|fs|ci|ig|mcp|mcpl|mcpr|mcpa|cu|cuo|lsh|lsho|sh|sho|apc|apco|tsc|tso|cmp|"
-    r"cntr|cfile|vs|skill|pmpt|tunnel|batch|proj|audio)_|file-|org-|chatcmpl-)"
+    r"cntr|cfile|vs|vsfb|skill|skillver|pmpt|tunnel|batch|proj|audio|ftckpt)_|file-|org-|chatcmpl-|ftjob-|ftevent-)"
     r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?=[A-Za-z]*[0-9])[A-Za-z0-9]{20,64})"
     r"(?![A-Za-z0-9_-])"
 )

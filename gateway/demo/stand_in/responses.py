@@ -24,7 +24,7 @@ def create(provider: Provider, request: Request) -> Answer:
     body = request.json()
     if body.get("background") and body.get("store") is False:
         raise failures.Failure(400, "Background mode requires store=true.", param="store")
-    stored = _respond(provider, request, body)
+    stored = respond(provider, request, body)
     provider.responses[stored.id] = stored
     if body.get("stream"):
         return _stream(provider, stored, -1)
@@ -68,6 +68,7 @@ def cancel(provider: Provider, request: Request) -> Answer:
         raise failures.not_cancellable(stored.id)
     if stored.status not in _ENDED:
         stored.status = "cancelled"
+        provider.announce("response.cancelled", stored.id)
         provider.release(stored)
     return JsonAnswer(snapshot(stored, stored.status))
 
@@ -102,7 +103,8 @@ def input_tokens(provider: Provider, request: Request) -> Answer:
     return JsonAnswer({"object": "response.input_tokens", "input_tokens": usage(turn, [])["input_tokens"]})
 
 
-def _respond(provider: Provider, request: Request, body: Json) -> StoredResponse:
+def respond(provider: Provider, request: Request, body: Json) -> StoredResponse:
+    """What the model answers, not yet ended and nowhere kept. Raises `Failure`."""
     if "prompt" not in body or isinstance(body.get("model"), str):
         check_model(provider, body)
     check_tokens(body)
@@ -139,8 +141,9 @@ def _turn(provider: Provider, request: Request, body: Json) -> Turn:
     if previous is not None:
         if conversation is not None:
             raise failures.conversation_and_previous()
-        found = provider.responses.get(previous) if isinstance(previous, str) else None
-        if found is None or not found.stored or found.status not in _ENDED:
+        here = request.kept.get(str(previous))
+        found = here or provider.responses.get(str(previous))
+        if found is None or not (found.stored or here) or found.status not in _ENDED:
             raise failures.previous_response_not_found(str(previous))
         before, lineage = found.history, found.lineage
     elif conversation is not None:

@@ -58,6 +58,8 @@ def _config(app: StandIn, host: str, port: int, log_level: str) -> uvicorn.Confi
         host=host,
         port=port,
         log_level=log_level,
+        ws="websockets-sansio",
+        ws_max_size=64 * 1024 * 1024,
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=1,

@@ -12,6 +12,8 @@ MODIFIERS = {
     "bom": "the stream begins with a byte order mark",
     "calls": "N: calls the first N functions",
     "close": "the connection is closed without an answer",
+    "close_reason": "TEXT: what the close of a socket says, in place of an ID and the organization",
+    "close_socket": "N: the socket is closed with code N after the response",
     "comments": "a comment line before every event",
     "cut": "N: the connection is closed inside event N, or after N bytes of JSON",
     "cut_clean": "N: the same, but ended as if it were complete",

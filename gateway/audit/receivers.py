@@ -1,0 +1,140 @@
+"""A tenant's receivers of one kind (streams of its log, webhooks): entered with an address and a secret that is shown once,
+listed with their state, tried, removed.
+
+Address and secret are sealed under the tenant's audit keys (`sinks.py`). Who changes a receiver gets that on record before and
+after; here it is only done.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
+
+from gateway.audit.sinks import Sink, seal, send, unseal
+from gateway.ids.keys import AuditKeys, Versions
+from gateway.names import TenantId
+from gateway.outgoing import Outgoing, OutgoingFailed, OutgoingRefused
+from gateway.standard_webhooks import SECRET_BYTES, show_secret
+
+StateT = TypeVar("StateT")
+StateT_co = TypeVar("StateT_co", covariant=True)
+
+TAKEN: Final = range(200, 300)
+"""The statuses by which a receiver says that it has what was sent."""
+
+
+class ReceiverRefused(Exception):
+    """What was asked for was not done. The text says why."""
+
+
+class ReceiverMissing(ReceiverRefused):
+    """There is no such receiver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Generic[StateT]):
+    id: str
+    sink: Sink | None
+    """None: its record cannot be opened."""
+    state: StateT
+
+
+@dataclass(frozen=True, slots=True)
+class NewReceiver:
+    id: str
+    secret: str = field(repr=False)
+    """Shown this once."""
+
+
+class ReceiverStore(Protocol[StateT_co]):
+    """What each kind's store has."""
+
+    async def remove(self, tenant: TenantId, name: str, /) -> bool: ...
+
+    async def records(self, tenant: TenantId, /) -> Mapping[str, bytes]: ...
+
+    async def state(self, tenant: TenantId, name: str, /) -> StateT_co: ...
+
+    async def wake(self, tenant: TenantId, name: str, /) -> None: ...
+
+
+@dataclass(frozen=True)
+class Receivers(ABC, Generic[StateT]):
+    """What the kinds have in common. All raise ReceiverRefused, ReceiverMissing where the named one is none of the tenant's, and
+    what the store raises."""
+
+    store: ReceiverStore[StateT]
+    outgoing: Outgoing
+    noun: ClassVar[str]
+    """Of one, as events and records call it."""
+    prefix: ClassVar[str]
+    most: ClassVar[int]
+    """Of a tenant."""
+
+    async def remove(self, tenant: TenantId, name: str) -> None:
+        """With all that waits for it."""
+        if not await self.store.remove(tenant, name):
+            raise self.missing()
+
+    async def list(self, tenant: TenantId, keys: Versions[AuditKeys]) -> Sequence[Listed[StateT]]:
+        """The oldest first."""
+        rows = [
+            Listed(name, unseal(keys, tenant, self.what(name), record), await self.store.state(tenant, name))
+            for name, record in (await self.store.records(tenant)).items()
+        ]
+        return sorted(rows, key=lambda row: (row.sink.created_s if row.sink else 0, row.id))
+
+    async def test(self, tenant: TenantId, keys: Versions[AuditKeys], name: str) -> int:
+        """Sends something signed that is about nothing; the receiver's status. Where it is 2xx, what waits is due at once."""
+        _, sink = await self.sink(tenant, keys, name)
+        id_, body = self.trial(tenant, name, sink)
+        try:
+            status = await send(self.outgoing, tenant, sink, id_, body)
+        except (OutgoingFailed, OutgoingRefused) as error:
+            raise ReceiverRefused(str(error)) from None
+        if status in TAKEN:
+            await self.store.wake(tenant, name)
+        return status
+
+    @abstractmethod
+    def trial(self, tenant: TenantId, name: str, sink: Sink) -> tuple[str, bytes]:
+        """The message's ID and body by which a receiver is tried."""
+
+    def new(
+        self, tenant: TenantId, keys: Versions[AuditKeys], url: str, format_: str = "json"
+    ) -> tuple[NewReceiver, bytes]:
+        """A receiver at `url` and its record, which is not stored yet."""
+        try:
+            self.outgoing.check(url)
+        except OutgoingRefused as refused:
+            raise ReceiverRefused(str(refused)) from None
+        name, secret = f"{self.prefix}{secrets.token_hex(8)}", secrets.token_bytes(SECRET_BYTES)
+        record = seal(keys, tenant, self.what(name), Sink(url, secret, int(time.time()), format_))
+        return NewReceiver(name, show_secret(secret)), record
+
+    async def sink(self, tenant: TenantId, keys: Versions[AuditKeys], name: str) -> tuple[bytes, Sink]:
+        """The stored record, and what it says."""
+        held = (await self.store.records(tenant)).get(name)
+        if held is None:
+            raise self.missing()
+        sink = unseal(keys, tenant, self.what(name), held)
+        if sink is None:
+            raise ReceiverRefused("its record cannot be opened; remove it and add it again")
+        return held, sink
+
+    @classmethod
+    def what(cls, name: str) -> str:
+        """What a record is sealed as."""
+        return f"{cls.noun} {name}"
+
+    @classmethod
+    def missing(cls) -> ReceiverMissing:
+        return ReceiverMissing(f"the tenant has no such {cls.noun}")
+
+    @classmethod
+    def too_many(cls) -> ReceiverRefused:
+        return ReceiverRefused(f"a tenant has at most {cls.most} {cls.noun}s; remove one first")

@@ -1,0 +1,147 @@
+"""A stored event as a page shows it. Pure.
+
+Nothing is taken on trust: the log's place may have been written by somebody else, so each value is looked at before it is used,
+and what is no event is shown as that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import orjson
+
+from gateway.audit.persons import NETWORK, SUBJECT, unsealed
+from gateway.ids.keys import AuditKeys, Versions
+from gateway.names import TenantId
+from gateway.stores.contract import StoredEvent
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_US: Final = 253_402_300_799_000_000
+"""The end of the year 9999."""
+INTENT: Final = "intent"
+UNREADABLE: Final = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    kind: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What every page says of an event. Text is as it was stored."""
+
+    seq: int
+    readable: bool
+    when: datetime | None
+    type: str
+    result: str
+    """`intent`, a result of `audit.event.Result`, or `unreadable`."""
+    reason: str
+    status: int
+    policy: str
+    name: str
+    """Of who acted, opened; empty for the system and where it does not open."""
+    pseudonym: str
+    kind: str
+    issuer: str
+    auth: str
+    chain: tuple[str, ...]
+    request_id: str
+    method: str
+    route: str
+    model: str
+    network: str
+    """Opened."""
+    sealed_network: str
+    targets: tuple[Target, ...]
+    targets_count: int
+    changes: tuple[tuple[str, str], ...]
+    fields: Mapping[str, Any]
+    body: bytes
+
+    @property
+    def who(self) -> str:
+        return self.name or self.pseudonym or self.kind or "nobody"
+
+
+def read(stored: StoredEvent, tenant: TenantId, keys: Versions[AuditKeys]) -> Row:
+    fields = _parsed(stored.body)
+    actor, outcome, request = (_part(fields, name) for name in ("actor", "outcome", "request"))
+    readable = isinstance(fields.get("type"), str) and bool(actor)
+    sealed, network = _text(actor, "sealed"), _text(request, "network")
+    targets = fields.get("targets")
+    listed = [one for one in targets if isinstance(one, dict)] if isinstance(targets, list) else []
+    count = fields.get("targets_count")
+    changes = _part(fields, "changes")
+    chain = actor.get("chain")
+    return Row(
+        seq=stored.seq,
+        readable=readable,
+        when=_moment(fields.get("ts")),
+        type=_text(fields, "type") if readable else UNREADABLE,
+        result=(_text(outcome, "result") or INTENT) if readable else UNREADABLE,
+        reason=_text(outcome, "reason"),
+        status=_number(outcome, "status"),
+        policy=_text(outcome, "policy"),
+        name=(unsealed(keys, tenant, SUBJECT, sealed) or "") if sealed else "",
+        pseudonym=_text(actor, "pseudonym"),
+        kind=_text(actor, "kind"),
+        issuer=_text(actor, "issuer"),
+        auth=_text(actor, "auth"),
+        chain=tuple(map(str, chain)) if isinstance(chain, list) else (),
+        request_id=_text(request, "id"),
+        method=_text(request, "method"),
+        route=_text(request, "route"),
+        model=_text(request, "model"),
+        network=(unsealed(keys, tenant, NETWORK, network) or "") if network else "",
+        sealed_network=network,
+        targets=tuple(Target(_text(one, "kind"), _text(one, "id")) for one in listed),
+        targets_count=count if isinstance(count, int) else len(listed),
+        changes=tuple((str(name), _written(value)) for name, value in changes.items()),
+        fields=fields,
+        body=stored.body,
+    )
+
+
+def read_all(found: Iterable[StoredEvent], tenant: TenantId, keys: Versions[AuditKeys]) -> tuple[Row, ...]:
+    return tuple(read(stored, tenant, keys) for stored in found)
+
+
+def _parsed(body: bytes) -> Mapping[str, Any]:
+    try:
+        value = orjson.loads(body)
+        # What is nested so deeply that it cannot be written again is no event, and would end the page that shows it.
+        orjson.dumps(value)
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _part(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = fields.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _number(fields: Mapping[str, Any], name: str) -> int:
+    value = fields.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _written(value: object) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _moment(value: object) -> datetime | None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LAST_US:
+        return None
+    return _EPOCH + timedelta(microseconds=value)

@@ -1,0 +1,24 @@
+"""The composition root of the admin API: settings and the operator's desk → its ASGI app and its listener."""
+
+from __future__ import annotations
+
+import socket
+
+from gateway.admin.desk import Desk
+from gateway.admin_api.operator import AdminApi
+from gateway.settings import Settings
+from gateway.transport.guard import App
+from gateway.transport.server import Listen
+
+
+def admin_api(settings: Settings, desk: Desk) -> App:
+    """The app. ValueError where there is no credential, though settings without one are refused before."""
+    if not settings.admin.token:
+        raise ValueError("the admin API is served with a credential, or not at all")
+    return AdminApi(desk, settings.admin.token, settings.transport)
+
+
+def listening(settings: Settings, bound: socket.socket) -> Listen:
+    """Its listener, on a socket that is bound."""
+    certificate, key = settings.admin.tls_certificate_file, settings.admin.tls_key_file
+    return Listen(sockets=(bound,), certificate=certificate, certificate_key=key)

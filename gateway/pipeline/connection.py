@@ -1,0 +1,124 @@
+"""What every kind of socket has in common: its client is looked at again, its end is recorded, and nothing of the service's is in
+what closes it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterator
+from enum import StrEnum
+from typing import Any, Protocol
+
+from gateway.errors import Problem, Reason
+from gateway.ids.shape import find_raw
+from gateway.names import Principal
+from gateway.pipeline.exchange import Exchange, Head
+from gateway.pipeline.request import Pipeline
+from gateway.rewrite.id_table import IdTable
+from gateway.stores.contract import TenantStatus
+from gateway.upstreams import SocketEnded, UpstreamSocket
+
+_SWITCHED = 101
+"""The status of a socket that opened (RFC 9110 section 15.2.2)."""
+_ORDERLY = frozenset({1000, 1001, 1005})
+_FIRST_OF_ITS_OWN = 3000
+"""From here on a close code means what the service says that it means (RFC 6455 section 7.4.2)."""
+
+
+class Side(StrEnum):
+    """Who ended a socket; the value is the log's."""
+
+    CLIENT = "client"
+    GATEWAY = "gateway"
+    SERVICE = "service"
+
+
+class Session(Protocol):
+    """One open socket. `take` is the client's side, `show` the upstream's; each is called by one task."""
+
+    upstream: UpstreamSocket
+
+    async def take(self, head: Head, frame: Any, size: int) -> bytes | None:
+        """Sends the client's frame on, once it may go; or gives the error frame that the client gets for it. `head`: the
+        socket's, with a request ID of the frame's own; `size`: of the frame, in bytes."""
+
+    def show(self, data: bytes) -> AsyncIterator[bytes]:
+        """What the client gets of an upstream's message, each frame once what it shows is recorded. Raises Problem."""
+
+    def refused(self, problem: Problem) -> bytes:
+        """The error frame for what is no frame, or for what ends the socket."""
+
+    async def check(self) -> None:
+        """Whether the client may still do what it may do. Raises Problem; StoreError where nobody knows."""
+
+    async def end(self, problem: Problem | None, code: int, *, by: Side, ended: int) -> None:
+        """Closes the upstream's side with `code`, and what is open in the log: as ended by `problem`, or, without one, as left
+        by the client. `ended`: the code with which `by` ended the socket."""
+
+    def reason(self, text: str) -> str:
+        """A close reason as the other side may read it: nothing of it where it holds an ID."""
+
+
+class Connection(ABC):
+    """The half of a `Session` that does not depend on what goes over it."""
+
+    def __init__(self, pipeline: Pipeline, opening: Exchange, principal: Principal, upstream: UpstreamSocket) -> None:
+        self._pipeline = pipeline
+        self._recorder = pipeline.answering.recorder
+        self._opened = opening
+        self._principal = principal
+        self.upstream = upstream
+        self._errors = 0
+        """That the service told, or that an answer ended in."""
+
+    async def _forward(self, frame: bytes) -> None:
+        """Raises Problem where the upstream's side has ended, which whoever reads from it finds too."""
+        try:
+            await self.upstream.send(frame)
+        except SocketEnded:
+            raise Problem(Reason.UPSTREAM_UNAVAILABLE) from None
+
+    async def check(self) -> None:
+        head, now = self._opened.head, self._pipeline.clock()
+        principal = await self._pipeline.authentication.authenticate(head.headers, int(now))
+        if principal != self._principal:
+            raise Problem(Reason.CREDENTIAL_REVOKED)
+        store = self._recorder.store
+        state = await store.tenant_state(principal.tenant)
+        if state is None or state.status is not TenantStatus.ACTIVE:
+            raise Problem(Reason.TENANT_INACTIVE)
+        if principal.credential:
+            key = await store.api_key(principal.tenant, principal.credential)
+            if key is None or key.revoked or (key.expires is not None and key.expires <= now):
+                raise Problem(Reason.CREDENTIAL_REVOKED)
+
+    async def end(self, problem: Problem | None, code: int, *, by: Side, ended: int) -> None:
+        self._opened.ending = {"closed_by": by.value, "close_code": ended, "errors": self._errors}
+        left_in_order = by is Side.SERVICE and (ended in _ORDERLY or ended >= _FIRST_OF_ITS_OWN)
+        try:
+            await self.upstream.close(code)
+        finally:
+            for exchange in self._take_open():
+                await self._close(exchange, problem)
+            if problem is not None and not left_in_order:
+                await self._close(self._opened, problem)
+            else:
+                done = self._recorder.finish(self._opened, (), _SWITCHED)
+                await self._pipeline.guarded(self._opened, done)
+
+    async def _close(self, exchange: Exchange, problem: Problem | None) -> None:
+        if problem is None:
+            await self._recorder.abandon(exchange)
+        else:
+            await self._recorder.refuse(exchange, problem)
+
+    def reason(self, text: str) -> str:
+        data = text.encode()
+        shown = not find_raw(text) and not any(raw in data for table in self._tables() for raw in table.raws)
+        return text if shown else ""
+
+    def _take_open(self) -> list[Exchange]:
+        """The requests that wait for their end, with what they have shown."""
+        return []
+
+    @abstractmethod
+    def _tables(self) -> Iterator[IdTable]: ...

@@ -1,0 +1,279 @@
+"""The console as a person meets it: in a real Chromium, signed in at a real provider, every error counted."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import shutil
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, expect
+
+from tests.audit.verifiers import codes
+from tests.browser.conftest import Visitor, missing, visiting
+from tests.console.house import ACME, House
+from tests.console.plot import Plot
+from tests.console.test_integrity import altered, rewrite
+from tests.node import skip_if
+from tests.redis_fixture import RedisServer
+
+pytestmark = skip_if(missing())
+
+SERIOUS = ("serious", "critical")
+
+
+@pytest.fixture
+async def plot(home: House) -> Plot:
+    plot = Plot(ACME, await home.keys(), int(time.time() * 1e6))
+    await home.write(*plot.day(60), *plot.story())
+    await home.sign()
+    return plot
+
+
+async def test_an_auditor_signs_in_narrows_the_log_opens_a_record_and_comes_back_by_its_address(
+    visitor: Visitor, home: House, plot: Plot
+) -> None:
+    await visitor.sign_in("ada")
+    page = visitor.page
+    await expect(page.get_by_text("All 140 records up to checkpoint 140 match what was signed.")).to_be_visible()
+    await page.get_by_role("link", name="Log", exact=True).click()
+    await page.get_by_text("Narrow by a filter").click()
+    await page.get_by_label("Filter", exact=True).select_option("reason")
+    await page.get_by_label("Value, whole").fill("not_owned")
+    await page.get_by_role("button", name="Add").click()
+    await expect(page.get_by_role("list", name="Filters in use")).to_contain_text("reason is not_owned")
+    assert page.url == f"{home.origin}/log?reason=not_owned"
+    shown = await page.locator("#events tbody tr").count()
+    reasons = await page.locator("#events .reason").all_inner_texts()
+    assert reasons == ["not_owned"] * shown
+    await page.locator("#events tbody tr").first.get_by_role("link", name="Record").click()
+    await expect(page.get_by_text("Verified to checkpoint 140.")).to_be_visible()
+    await expect(page.locator("#record-text")).to_contain_text('"reason": "not_owned"')
+    permalink = page.url
+    await page.get_by_role("button", name="Sign out").click()
+    await expect(page.get_by_text("You are signed out.")).to_be_visible()
+    # The address leads to the sign-in and from there to the record; the provider still knows the person.
+    await page.goto(permalink)
+    await page.get_by_role("link", name="Sign in with").click()
+    if await page.get_by_role("button", name="Continue").count():
+        await page.get_by_role("button", name="Continue").click()
+    await page.wait_for_url(permalink)
+    await expect(page.get_by_text("Verified to checkpoint 140.")).to_be_visible()
+
+
+async def test_another_tenants_reviewer_finds_nothing_at_the_address(
+    chromium: Browser, home: House, plot: Plot
+) -> None:
+    async with visiting(chromium, home) as rita:
+        rita.allowed.append("Failed to load resource: the server responded with a status of 404")
+        await rita.sign_in("rita", f"/event/{ACME}/7")
+        await expect(rita.page.get_by_role("heading", name="There is nothing here.")).to_be_visible()
+        await rita.goto(f"/story?id={plot.conversation}")
+        await expect(rita.page.get_by_text("Nothing is known of it.")).to_be_visible()
+
+
+async def test_a_conversations_story_is_a_form_away(visitor: Visitor, plot: Plot) -> None:
+    await visitor.sign_in("ada")
+    page = visitor.page
+    await page.get_by_label("Its ID, or that of a response").fill(plot.conversation)
+    await page.get_by_role("button", name="Tell its story").click()
+    await expect(page.get_by_role("heading", name="10 steps, oldest first")).to_be_visible()
+    await expect(page.locator(".step").first).to_contain_text("alice created it")
+    await expect(page.locator(".step").last).to_contain_text("alice ended it")
+
+
+async def test_a_tampered_log_shows_its_first_bad_record(
+    visitor: Visitor, redis_server: RedisServer, plot: Plot
+) -> None:
+    await visitor.sign_in("ada")
+    page = visitor.page
+    await expect(page.get_by_text("match what was signed.")).to_be_visible()
+    rewrite(redis_server, altered(132, b'"not_owned"', b'"not_0wned"'))
+    await page.get_by_role("button", name="Read it all again").click()
+    await expect(page.get_by_text("Record 132 does not match: record 133 holds another hash of it.")).to_be_visible()
+    await page.get_by_role("link", name="Record 132", exact=True).first.click()
+    await expect(page.get_by_role("alert")).to_contain_text("Record 132 does not match.")
+
+
+async def test_a_proof_is_checked_in_the_browser_and_a_false_one_fails_there(visitor: Visitor, plot: Plot) -> None:
+    await visitor.sign_in("ada", f"/event/{ACME}/131")
+    page, lines = visitor.page, visitor.page.get_by_role("status").locator("li")
+    check = page.get_by_role("button", name="Check it in this browser")
+    await check.click()
+    await expect(lines).to_have_count(3)
+    assert [line[0] for line in await lines.all_inner_texts()] == ["✓"] * 3
+    # What a server that lies would have to get past: another record, another path, another key.
+    for place, old, new, failing in (
+        ("record-text", "conversations.retrieve", "conversations.forgive", 0),
+        ("proof-text", "\nindex 130\n", "\nindex 131\n", 1),
+        ("key-text", "+", "+0", 2),
+    ):
+        await page.reload()
+        await page.evaluate(
+            "([id, old, other]) => { const one = document.getElementById(id);"
+            " if (!one.textContent.includes(old)) throw new Error(id); one.textContent = one.textContent.replace(old, other); }",
+            [place, old, new],
+        )
+        await check.click()
+        await expect(lines).to_have_count(3)
+        assert [line[0] for line in await lines.all_inner_texts()].index("✗") == failing
+
+
+async def test_what_is_found_is_taken_away_as_a_table(visitor: Visitor, plot: Plot) -> None:
+    await visitor.sign_in("ada", "/log?type=conversations.delete")
+    async with visitor.page.expect_download() as started:
+        await visitor.page.get_by_role("link", name="CSV").click()
+    path = await (await started.value).path()
+    with zipfile.ZipFile(io.BytesIO(await asyncio.to_thread(path.read_bytes))) as archive:
+        assert sorted(archive.namelist()) == ["checkpoint", "events.csv", "manifest.json"]
+        rows = list(csv.DictReader(io.StringIO(archive.read("events.csv").decode(), newline="")))
+    assert [(row["person"], row["action"]) for row in rows] == [("alice", "conversations.delete")] * 2
+
+
+async def test_what_is_found_is_taken_away_as_evidence_that_anybody_can_verify(
+    visitor: Visitor, plot: Plot, home: House, tmp_path: Path
+) -> None:
+    await home.sign()
+    await visitor.sign_in("ada", "/log?type=conversations.delete")
+    async with visitor.page.expect_download() as started:
+        await visitor.page.get_by_role("link", name="Evidence").click()
+    path, folder, key = await (await started.value).path(), tmp_path / "unzipped", tmp_path / "key"
+    await asyncio.to_thread(shutil.unpack_archive, path, folder, "zip")
+    answer = await visitor.page.request.get(f"{home.origin}/key")
+    await asyncio.to_thread(key.write_text, await answer.text())
+    assert await asyncio.to_thread(codes, folder, key) == [0, 0]
+
+
+async def test_the_live_tail_shows_what_comes_and_holds_it_while_paused(
+    visitor: Visitor, home: House, plot: Plot
+) -> None:
+    await visitor.sign_in("ada", "/tail?type=responses.cancel")
+    page = visitor.page
+    await expect(page.get_by_role("status")).to_contain_text("Listening")
+    await expect(page.get_by_text("Waiting for the first event")).to_be_visible()
+
+    async def happen(*subjects: str) -> None:
+        for subject in subjects:
+            await home.write(*plot.request(plot.actor(subject), "responses.cancel", "/v1/responses/{id}/cancel", 0))
+
+    await happen("first")
+    rows = page.locator("#events tbody tr")
+    await expect(rows).to_have_count(2)
+    await expect(rows.first).to_contain_text("first")
+    await expect(rows.first).to_contain_text("allowed")
+    await page.get_by_role("button", name="Pause").click()
+    await happen("second", "<b>third</b>")
+    await expect(page.get_by_role("status")).to_have_text("Paused, 4 waiting")
+    await expect(rows).to_have_count(2)
+    await page.get_by_role("button", name="Go on").click()
+    await expect(rows).to_have_count(6)
+    await expect(rows.first).to_contain_text("<b>third</b>")
+
+
+async def test_everything_works_without_scripts(chromium: Browser, home: House, plot: Plot) -> None:
+    async with visiting(chromium, home, java_script_enabled=False) as visitor:
+        page = visitor.page
+        await visitor.sign_in("max", "/tail")
+        await expect(page.locator("#events tbody tr")).to_have_count(50)
+        await page.get_by_role("link", name="Every 10 seconds").click()
+        await expect(page.get_by_text("Loaded again every 10 seconds")).to_be_visible()
+        await page.get_by_role("link", name="Stop").click()
+        await page.get_by_role("link", name="In the log").click()
+        await page.get_by_role("link", name="Older").click()
+        await expect(page.get_by_role("link", name="Newer")).to_be_visible()
+        await page.get_by_role("link", name="Retention").click()
+        await page.get_by_role("button", name="Put it on hold").click()
+        await expect(page.get_by_text("on: nothing leaves")).to_be_visible()
+        await page.get_by_role("button", name="Sign out").click()
+        await expect(page.get_by_text("You are signed out.")).to_be_visible()
+        await page.close()
+
+
+async def test_the_keyboard_is_enough(visitor: Visitor, plot: Plot) -> None:
+    await visitor.sign_in("ada", "/")
+    page = visitor.page
+    press = page.keyboard.press
+
+    async def focused() -> str:
+        said: str = await page.evaluate("document.activeElement.innerText || document.activeElement.id")
+        return said.strip()
+
+    async def tab_to(text: str) -> None:
+        for _ in range(60):
+            await press("Tab")
+            if await focused() == text:
+                # What has the focus is seen to have it.
+                style = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+                assert style != "none"
+                return
+        raise AssertionError(f"{text} cannot be reached")
+
+    await press("Tab")
+    assert await focused() == "Skip to the content"
+    await press("Enter")
+    await tab_to("Read it all again")
+    await page.goto(page.url)
+    await tab_to("Log")
+    await press("Enter")
+    await page.wait_for_url("**/log")
+    await tab_to("q")
+    await page.keyboard.type("not_owned")
+    await press("Enter")
+    await page.wait_for_url("**/log?q=not_owned")
+    first = await page.locator("#events tbody tr a").first.inner_text()
+    await tab_to(first)
+    await press("Enter")
+    await expect(page.get_by_text("Verified to checkpoint 140.")).to_be_visible()
+    await tab_to("Sign out")
+    await press("Enter")
+    await expect(page.get_by_text("You are signed out.")).to_be_visible()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 320)])
+async def test_no_page_has_a_serious_barrier_and_none_is_wider_than_the_window(
+    chromium: Browser, home: House, plot: Plot, scheme: str, width: int
+) -> None:
+    await home.write(*plot.hostile())
+    last = (await home.stored())[-1].seq
+    pages = [
+        "/", "/log?result=deny&model!=x&last=7d", "/log?q=nothinglikethis", f"/event/{ACME}/130", f"/event/{ACME}/{last}",
+        f"/story?id={plot.conversation}", "/tail", "/streams", "/retention", "/sessions", "/nowhere", "/sign-in",
+    ]  # fmt: skip
+    async with visiting(chromium, home, color_scheme=scheme, viewport={"width": width, "height": 900}) as visitor:
+        visitor.allowed.append("Failed to load resource: the server responded with a status of 404")
+        await visitor.sign_in("max")
+        for path in pages:
+            await visitor.goto(path)
+            await visitor.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+            results = await Axe().run(visitor.page, options={"resultTypes": ["violations"]})
+            found = [one for one in results.response["violations"] if one["impact"] in SERIOUS]
+            assert [(path, one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+            wide = await visitor.page.evaluate("document.documentElement.scrollWidth")
+            assert (path, wide) == (path, width)
+
+
+async def test_text_at_200_percent_fits(chromium: Browser, home: House, plot: Plot) -> None:
+    """WCAG 2.2, 1.4.4. A window of 1,280 pixels at 200 % is one of 640."""
+    async with visiting(chromium, home, viewport={"width": 640, "height": 450}, device_scale_factor=2) as visitor:
+        await visitor.sign_in("max")
+        for path in ("/", "/log", f"/event/{ACME}/130", f"/story?id={plot.conversation}", "/retention"):
+            await visitor.goto(path)
+            assert (path, await visitor.page.evaluate("document.documentElement.scrollWidth")) == (path, 640)
+
+
+async def test_times_are_shown_in_the_readers_zone_if_asked_to(chromium: Browser, home: House, plot: Plot) -> None:
+    async with visiting(chromium, home, timezone_id="Asia/Tokyo") as visitor:
+        await visitor.sign_in("ada", f"/event/{ACME}/5")
+        page = visitor.page
+        time_shown = page.locator("dd time")
+        utc = await time_shown.inner_text()
+        await page.get_by_role("button", name="show my own").click()
+        await expect(page.locator("#zone")).to_have_text("Asia/Tokyo")
+        assert await time_shown.inner_text() != utc
+        await page.get_by_role("button", name="show UTC").click()
+        assert await time_shown.inner_text() == utc
