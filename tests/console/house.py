@@ -46,8 +46,10 @@ from tests.patience import PATIENT_LOG
 ACME, RIVAL = TenantId("acmeacmeacmeacme"), TenantId("rivalrivalrivalr")
 ROOT_KEY = bytes(range(32))
 PASSWORD = "opens-the-demo"
+ADAS_SUBJECT = "ada@example.com"
+"""Chance writes no such thing in hex or base64, so that a text can be searched for it."""
 ACCOUNTS = {
-    "ada": Account("ada", "acme", ("auditor",)),
+    "ada": Account(ADAS_SUBJECT, "acme", ("auditor",)),
     "max": Account("max", "acme", ("admin",)),
     "rita": Account("rita", "rival", ("auditor",)),
     "nora": Account("nora", "acme", ("developer",)),

@@ -19,11 +19,11 @@ from gateway.console.session import COOKIE, Box, Session, Sessions
 from gateway.names import Owner, TenantId
 from gateway.stores.fake import FakeLink
 from gateway.stores.redis import SCRIPTS, RedisStore
-from tests.console.house import ACME, RIVAL, House, house
+from tests.console.house import ACME, ADAS_SUBJECT, RIVAL, House, house
 from tests.console.plot import Plot
 from tests.redis_fixture import RedisServer
 
-ADA = Reviewer(ACME, Owner("https://id.example.com", "ada"), Role.AUDITOR, "acme")
+ADA = Reviewer(ACME, Owner("https://id.example.com", ADAS_SUBJECT), Role.AUDITOR, "acme")
 IDLE_S, ABSOLUTE_S = 1_800, 28_800
 
 
@@ -110,7 +110,7 @@ async def test_the_store_holds_neither_the_cookie_nor_who_it_is(redis_server: Re
                 assert 0 < redis_server.command("TTL", name) <= IDLE_S
         assert names
         assert secret.encode() not in dump
-        assert b"ada" not in dump
+        assert ADAS_SUBJECT.encode() not in dump
         assert all(name.startswith(b"{t:" + ACME.encode() + b"}") for name in names)
 
 

@@ -17,7 +17,7 @@ from gateway.console.sign_in import ATTEMPT_COOKIE, SignIn, SignInFailed, Why, o
 from gateway.demo.identity import CLIENT_ID
 from gateway.stores.fake import FakeLink
 from gateway.stores.redis import SCRIPTS, RedisStore
-from tests.console.house import ACME, Browser, House, query_of
+from tests.console.house import ACME, ADAS_SUBJECT, Browser, House, query_of
 
 
 async def failed(browser: Browser, url: str) -> bool:
@@ -59,7 +59,7 @@ async def test_who_signs_in_comes_to_where_they_wanted_to_go_and_is_on_record(ho
     )
     assert event["actor"]["auth"] == "oidc"
     assert event["actor"]["pseudonym"]
-    assert "ada" not in str(event)
+    assert ADAS_SUBJECT not in str(event)
 
 
 async def test_the_session_cookie_is_bound_to_this_host_and_out_of_scripts_reach(home: House) -> None:

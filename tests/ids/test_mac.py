@@ -28,5 +28,5 @@ def test_a_key_longer_than_a_block_is_refused() -> None:
 
 
 def test_a_prepared_key_does_not_show_itself() -> None:
-    assert "6b6b" not in repr(Mac(b"k" * 32)).lower()
-    assert "kkk" not in repr(Mac(b"k" * 32))
+    assert "6b6b6b6b" not in repr(Mac(b"k" * 32)).lower()
+    assert "kkkk" not in repr(Mac(b"k" * 32))

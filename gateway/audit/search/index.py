@@ -36,7 +36,8 @@ EVERY: Final = 0
 """The value that all events have."""
 COUNTED: Final = tuple(field for field in Field if field is not Field.REQUEST)
 """Fields whose values are counted. Every request has a value of its own there."""
-_BUSY_S: Final = 2.0
+_BUSY_S: Final = 5.0
+_AGAIN_S: Final = 0.01
 _STEPS: Final = 1000
 """Steps of SQLite's machine between two looks at the clock."""
 _MAPPED_BYTES: Final = 2**31
@@ -93,7 +94,8 @@ class Index:
             connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
             deadline = time.monotonic() + self._limit_s
             connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
-            connection.execute("BEGIN")
+            # A transaction sees the moment of its first look.
+            _insist(connection, "BEGIN", "SELECT one FROM state")
             yield connection
 
     def append(self, after: int, events: Sequence[StoredEvent]) -> int:
@@ -149,16 +151,35 @@ class Index:
         if not self._path.exists():
             self._path.touch(0o600)
         with closing(self._connect()) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
             # The newest part may be lost in a crash, and is read from the log again; what is forgotten is overwritten.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA secure_delete = ON")
-            connection.execute("BEGIN IMMEDIATE")
+            _insist(connection, "PRAGMA journal_mode = WAL", "BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=rw", _BUSY_S, isolation_level=None, uri=True)
+
+
+def _insist(connection: sqlite3.Connection, *statements: str) -> None:
+    """Begins a transaction, however busy others are with the file, for at most `_BUSY_S`.
+
+    SQLite's own waiting leaves out the switch to WAL, and a WAL that another connection opens or puts away
+    (https://www.sqlite.org/wal.html, "Sometimes Queries Return SQLITE_BUSY In WAL Mode").
+    """
+    deadline = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            for statement in statements:
+                connection.execute(statement)
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        time.sleep(_AGAIN_S)
 
 
 def _position(connection: sqlite3.Connection) -> Position:
