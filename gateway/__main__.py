@@ -57,6 +57,11 @@ _ERASURES_MENDS: Final = (
     "if the folder was used with another store or root key: set COATCHECK_DATA to a folder of its own",
 )
 
+_ROOT_KEY_MENDS: Final = (
+    "give the key that this store was begun with as COATCHECK_ROOT_KEY (or the file of it as COATCHECK_ROOT_KEY_FILE)",
+    "where another key takes its place: give that one, and the former as COATCHECK_PREVIOUS_ROOT_KEY (docs/keys.md)",
+)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
@@ -71,7 +76,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PolicyError as error:
         return _fail("the policies cannot be used:", *error.mistakes)
     except KeyRefused:
-        return _fail("the root key does not open the keys in this store: they were made with another one")
+        return _fail(
+            "the root key does not open the keys in this store: they were made with another one", *_ROOT_KEY_MENDS
+        )
     except (AdminRefused, ErasuresUnreadable, KeysMissing) as error:
         return _fail(str(error), *(_ERASURES_MENDS if isinstance(error, ErasuresUnreadable) else ()))
     except StoreError as error:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gateway import custody
 from gateway.admin.administration import Administration, AdminRefused
 from gateway.admin.desk import Desk
-from gateway.admin.erasing import Deleter, Place
+from gateway.admin.erasing import Ender, Place
 from gateway.admin_api.tenant import TenantDoor
 from gateway.audit.checkpoints import Checkpointer
 from gateway.audit.log import AuditLog, AuditSettings
@@ -133,14 +133,14 @@ async def open_shared(settings: Settings, *, joins: bool = False) -> AsyncIterat
 async def open_salvage(settings: Settings, keyring: Keyring) -> AsyncIterator[Salvage]:
     """What deletes objects upstream, for a command."""
     async with _open_upstreams(settings, Metrics()) as routing:
-        yield Salvage(routing, keyring, settings.data / "spool")
+        yield Salvage(routing, keyring, settings.data / "undo")
 
 
 def desk_of(settings: Settings, shared: Shared) -> Desk:
     """The operator's desk on the parts of this process."""
 
     @asynccontextmanager
-    async def open_deleter() -> AsyncIterator[Deleter]:
+    async def open_ender() -> AsyncIterator[Ender]:
         if not settings.openai.api_key and not settings.upstreams:
             raise AdminRefused("the tenant's objects are deleted at the service first: set OPENAI_API_KEY")
         async with open_salvage(settings, shared.keyring) as salvage:
@@ -152,7 +152,7 @@ def desk_of(settings: Settings, shared: Shared) -> Desk:
         shared.webhooks,
         _projects(settings),
         Place(settings.data / "erased", settings.audit.backups_kept_days),
-        open_deleter,
+        open_ender,
     )
 
 
@@ -186,7 +186,7 @@ async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
         jwt = jwt_authenticator(settings)
         stack.push_async_callback(jwt.aclose)
         open_intent_s = round(settings.upstream.total_timeout_s) + 60
-        salvage = Salvage(routing, shared.keyring, settings.data / "spool")
+        salvage = Salvage(routing, shared.keyring, settings.data / "undo")
         drain = Drain()
         limit_s = settings.redis.answer_timeout_s
         recorder = Recorder(shared.log, shared.store, salvage, shared.tasks, metrics, limit_s, lambda: drain.expired)

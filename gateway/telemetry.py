@@ -124,7 +124,7 @@ class Metrics:
         self._requests[route, method if method in _METHODS else "other", status // 100] += 1
 
     def decision(self, outcome: str, reason: str) -> None:
-        """One decision: `allow` or `deny`, and the `Reason`'s value."""
+        """One decision: `allow`, `deny` or `error` (nobody decided), and the `Reason`'s value."""
         self._decisions[outcome, reason] += 1
 
     def upstream_call(self, status: int, seconds: float) -> None:

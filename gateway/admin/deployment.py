@@ -1,8 +1,8 @@
-"""What concerns the keys of the whole deployment: another root key, and the retirement of every opaque ID."""
+"""What concerns the whole deployment: another root key, the retirement of every opaque ID, and the log of what is no tenant's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -13,6 +13,7 @@ from gateway.ids.keys import KeyRefused
 from gateway.names import TenantId
 from gateway.stores.rewrapping import Rewrapping
 
+_PAGE: Final = 1000
 REWRAPPED: Final = "deployment_rewrapped"
 """What the operator's log counts: the deployment's keys belong to no tenant."""
 
@@ -93,3 +94,12 @@ async def retire_tag(admin: Administration, *, accept_loss: bool = False) -> Ret
         except ValueError as error:
             raise AdminRefused(str(error)) from None
     return Retired(version, tuple(halted))
+
+
+async def operator_log(admin: Administration) -> AsyncIterator[bytes]:
+    """What belongs to no tenant, oldest first: sums as `audit/strangers.py` writes them. Raises what the store raises."""
+    after = "0"
+    while rows := await admin.store.read_operator_events(after, _PAGE):
+        for _, body in rows:
+            yield body
+        after = rows[-1][0]

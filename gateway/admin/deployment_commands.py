@@ -6,12 +6,13 @@ from argparse import Namespace
 from typing import Any
 
 from gateway.admin.command_line import Ticker, command, group, tell
-from gateway.admin.deployment import retire_tag, rewrap
+from gateway.admin.deployment import operator_log, retire_tag, rewrap
 from gateway.admin.desk import Desk
+from gateway.admin.events import as_sum
 
 
 def declare(groups: Any) -> None:
-    deployment = group(groups, "deployment", "the keys of the whole deployment: rewrap, retire-tag")
+    deployment = group(groups, "deployment", "the whole deployment: rewrap or retire-tag its keys, read its log")
     command(
         deployment,
         "rewrap",
@@ -25,6 +26,11 @@ def declare(groups: Any) -> None:
         work=deployment_retire_tag,
     )
     retiring.add_argument("--accept-loss", action="store_true", required=True, help="say so: nothing brings them back")
+
+    log = command(
+        deployment, "log", "what belongs to no tenant, such as calls without a genuine credential", work=deployment_log
+    )
+    log.add_argument("--json", action="store_true", help="one JSON object a line")
 
 
 async def deployment_rewrap(desk: Desk, args: Namespace) -> int:
@@ -53,4 +59,10 @@ async def deployment_retire_tag(desk: Desk, args: Namespace) -> int:
     tell(f"the tag key is version {done.version} of 15: every older ID is dead within a minute, on every gateway")
     for tenant in done.unrecorded:
         tell(f"the log of {tenant} is halted and does not tell of it")
+    return 0
+
+
+async def deployment_log(desk: Desk, args: Namespace) -> int:
+    async for line in operator_log(desk.admin):
+        print(line.decode("utf-8", "replace") if args.json else as_sum(line), flush=True)
     return 0

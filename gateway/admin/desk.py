@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from gateway.admin.administration import Administration, AdminMissing
-from gateway.admin.erasing import Deleter, Erasure, Place, erase_tenant
+from gateway.admin.erasing import Ender, Erasure, Place, erase_tenant
 from gateway.admin.ids import Upstream
 from gateway.audit.streams.registry import Streams
 from gateway.mapping import Mapper
@@ -23,7 +23,7 @@ class Desk:
     projects: Mapping[str, str]
     """The project of each upstream key, by the key's name in the settings; the first is the default."""
     place: Place
-    open_deleter: Callable[[], AbstractAsyncContextManager[Deleter]]
+    open_ender: Callable[[], AbstractAsyncContextManager[Ender]]
     """Opens what deletes objects at the service. Raises AdminRefused where there is no key for it."""
 
     def upstream(self, name: str | None = None) -> Upstream:
@@ -38,13 +38,15 @@ class Desk:
     ) -> Erasure:
         """`erase_tenant`, after what waits on this machine was tried once more. Raises AdminRefused."""
         first, deployment = self.upstream(), await self.admin.keyring.deployment()
-        async with self.open_deleter() as deleter:
-            if spooled := await deleter.sweep():
-                progress(f"{spooled} objects of this machine's spool, of whichever tenant, still wait to be deleted")
+        async with self.open_ender() as ender:
+            if waiting := await ender.sweep():
+                progress(
+                    f"{waiting} objects that this machine could not record, of whichever tenant, still wait to be deleted"
+                )
             return await erase_tenant(
                 self.admin,
                 tenant,
-                deleter,
+                ender,
                 lambda unlocked: Mapper(deployment, unlocked, first.name, first.project),
                 self.place,
                 leave=leave,

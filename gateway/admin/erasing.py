@@ -44,17 +44,19 @@ _CHANGED: Final = (
 )
 
 
-class Deleter(Protocol):
-    """Who deletes objects at the service."""
+class Ender(Protocol):
+    """Who deletes objects at the service, or cancels them where nothing deletes them."""
 
-    def deletes(self, kind: Kind) -> bool:
-        """Whether objects of the kind can be deleted there at all."""
+    def ends(self, kind: Kind) -> bool:
+        """Whether the service does either with objects of the kind."""
 
-    async def delete(self, root: Root) -> bool:
-        """Whether the object is gone there."""
+    def deletes(self, kind: Kind) -> bool: ...
+
+    async def end(self, root: Root) -> bool:
+        """Whether the object is gone there, or cancelled. Its kind can be."""
 
     async def sweep(self) -> int:
-        """Deletes what waits for it on this machine; how many are left."""
+        """Ends what waits for it on this machine; how many are left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class Place:
 async def erase_tenant(
     admin: Administration,
     tenant: TenantId,
-    upstream: Deleter,
+    upstream: Ender,
     mapper: Callable[[Unlocked], Mapper],
     place: Place,
     *,
@@ -164,7 +166,7 @@ async def _delete_objects(
     admin: Administration,
     tenant: TenantId,
     unlocked: Unlocked,
-    upstream: Deleter,
+    upstream: Ender,
     mapper: Mapper,
     done: Erasure,
     progress: Callable[[str], None],
@@ -174,15 +176,17 @@ async def _delete_objects(
     async def one(key: bytes, root: Root) -> None:
         async with gate:
             opaque = mapper.at(root.upstream, root.project).to_opaque(root.kind, root.raw.text).text
-            if not upstream.deletes(root.kind):
+            if not upstream.ends(root.kind):
                 done.left.append(Left(root.kind.value, opaque, "the service has no deletion of its kind"))
-            elif await upstream.delete(root):
+            elif not await upstream.end(root):
+                done.left.append(Left(root.kind.value, opaque, "the service did not delete it"))
+                done.failed += 1
+            elif not upstream.deletes(root.kind):
+                done.left.append(Left(root.kind.value, opaque, "cancelled; the service has no deletion of its kind"))
+            else:
                 # Gone here only when it is gone there: a run that breaks off finds it again.
                 await admin.store.log.drop(tenant, key)
                 done.deleted += 1
-            else:
-                done.left.append(Left(root.kind.value, opaque, "the service did not delete it"))
-                done.failed += 1
 
     async for batch in _batches(admin.store.log.records(tenant)):
         async with asyncio.TaskGroup() as group:

@@ -72,7 +72,18 @@ def as_line(stored: StoredEvent, personal: Opened | None = None) -> str:
         event = decode(stored.body)
     except ValueError:
         return f"{stored.seq:>6}  (not an audit event)"
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in f"{stored.seq:>6}  {_columns(event, personal)}")
+    return _printable(f"{stored.seq:>6}  {_columns(event, personal)}")
+
+
+def as_sum(line: bytes) -> str:
+    """One line of the operator's log for a terminal: when, how often, what, and from which networks."""
+    try:
+        held = orjson.loads(line)
+        networks, more = list(filter(None, held["networks"])), held["networks_count"] - len(held["networks"])
+        came = f"  from {', '.join(networks)}{f' and {more} more' if more else ''}" if networks else ""
+        return _printable(f"{_when(held['ts'])}  {held['count']} × {held['reason']}{came}")
+    except (KeyError, OverflowError, TypeError, ValueError):
+        return "(not a sum of the gateway's)"
 
 
 def as_json(stored: StoredEvent, personal: Opened | None = None) -> str:
@@ -82,10 +93,9 @@ def as_json(stored: StoredEvent, personal: Opened | None = None) -> str:
 
 
 def _columns(event: Event, personal: Opened | None) -> str:
-    when = datetime.fromtimestamp(event.ts_us / 1e6, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     outcome = event.outcome
     parts = [
-        when,
+        _when(event.ts_us),
         f"{event.type:<28}",
         f"{event.phase.value if outcome is None else outcome.result.value:<8}",
         f"{event.actor.kind}:{event.actor.pseudonym or '-'}",
@@ -98,3 +108,11 @@ def _columns(event: Event, personal: Opened | None) -> str:
         parts += [part for part in (event.request.id, event.request.model) if part]
     parts += [target.id for target in event.targets]
     return "  ".join(parts)
+
+
+def _when(ts_us: int) -> str:
+    return datetime.fromtimestamp(ts_us / 1e6, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

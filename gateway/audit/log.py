@@ -169,7 +169,7 @@ class AuditLog:
             send = partial(
                 self.begin, tenant, event, credential=credential, lookups=lookups, stretch=stretch, open_s=open_s
             )
-            return self._lanes.after_opening(tenant, send, Begun(0, 0, False, False, None), _unavailable)
+            return self._lanes.after_opening(tenant, send, Begun(0, 0, False, False), _unavailable)
         if (
             event.actor.pseudonym
             and (wait := self._floods.turn_away(tenant, event.actor, event.targets, now)) is not None
@@ -409,7 +409,7 @@ def _summed(flood: Sum, ts_us: int) -> Event:
 
 def _begun(intent: int) -> Begun:
     """For closing an intent of which no more is known than its sequence number."""
-    return Begun(intent, 0, tenant_active=False, credential_live=False, credential_record=None)
+    return Begun(intent, 0, tenant_active=False, credential_live=False)
 
 
 def _unavailable() -> Problem:

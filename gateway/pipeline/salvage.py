@@ -1,7 +1,7 @@
-"""What was done upstream and could not be recorded: deleted there at once, or else kept on a local spool until it is.
+"""What was done upstream and could not be recorded: deleted or cancelled there at once, or else kept in a folder until it is.
 
-A spool entry is a root's record, sealed as it would have stood in the store, under the name it would have had: who reads the
-folder learns how many there are. An entry leaves only when its object is gone upstream.
+An entry of the folder is a root's record, sealed as it would have stood in the store, under the name it would have had: who
+reads the folder learns how many there are. An entry leaves only when its object is gone upstream, or will do no more.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 import os
 import secrets
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -27,18 +28,36 @@ from gateway.upstreams import UpstreamError
 
 LOG = logging.getLogger(__name__)
 
-_DELETE: Final = {
-    Kind.RESPONSE: "/responses/",
-    Kind.CONVERSATION: "/conversations/",
-    Kind.CHAT_COMPLETION: "/chat/completions/",
-    Kind.FILE: "/files/",
-    Kind.VECTOR_STORE: "/vector_stores/",
-    Kind.CONTAINER: "/containers/",
-    Kind.SKILL: "/skills/",
-}
-"""Where an object of a kind is deleted. Whatever else a route makes goes with one of these."""
 
-_GONE: Final = frozenset({200, 202, 204, 404, 410})
+class Way(StrEnum):
+    """How an object comes to its end upstream."""
+
+    DELETE = "delete"
+    CANCEL = "cancel"
+    """It does no more and costs no more, and what is known of it stays there: its kind has no deletion."""
+
+
+_WAYS: Final = {
+    Kind.RESPONSE: (Way.DELETE, "/responses/%s"),
+    Kind.CONVERSATION: (Way.DELETE, "/conversations/%s"),
+    Kind.CHAT_COMPLETION: (Way.DELETE, "/chat/completions/%s"),
+    Kind.FILE: (Way.DELETE, "/files/%s"),
+    Kind.UPLOAD: (Way.CANCEL, "/uploads/%s/cancel"),
+    Kind.VECTOR_STORE: (Way.DELETE, "/vector_stores/%s"),
+    Kind.BATCH: (Way.CANCEL, "/batches/%s/cancel"),
+    Kind.CONTAINER: (Way.DELETE, "/containers/%s"),
+    Kind.SKILL: (Way.DELETE, "/skills/%s"),
+    Kind.FINE_TUNING_JOB: (Way.CANCEL, "/fine_tuning/jobs/%s/cancel"),
+    Kind.FINE_TUNED_MODEL: (Way.DELETE, "/models/%s"),
+}
+"""Every kind that a route makes has one. Audio of a chat, and calls, end by themselves within an hour."""
+
+_METHOD: Final = {Way.DELETE: "DELETE", Way.CANCEL: "POST"}
+_ENDED: Final = {
+    Way.DELETE: frozenset({200, 202, 204, 404, 410}),
+    Way.CANCEL: frozenset({200, 202, 204, 400, 404, 409, 410}),
+}
+"""400 and 409: it is over already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +68,13 @@ class Salvage:
     sweep_every_s: float = 30.0
 
     async def undo(self, tenant: TenantId, write: Write, raw: str, provider: Provider) -> None:
-        """Deletes the object upstream; where that fails, spools it (fsynced before this returns)."""
-        if write.kind not in _DELETE:
-            return
-        if not await _delete(provider, write.kind, raw):
-            await asyncio.to_thread(self._spool, record_key(tenant, write.kind, write.h), tenant, write)
-            LOG.error("salvage.spooled", extra={"fields": {"kind": write.kind.value}})
+        """Ends the object upstream; where that fails, an entry is kept (fsynced before this returns)."""
+        if write.kind in _WAYS and not await _end(provider, write.kind, raw):
+            await asyncio.to_thread(self._keep, record_key(tenant, write.kind, write.h), tenant, write)
+            LOG.error("salvage.kept", extra={"fields": {"kind": write.kind.value}})
 
     async def sweep_forever(self) -> None:
-        """Deletes what is spooled, as soon as the upstream and the tenant's keys are there again."""
+        """Ends what is kept, as soon as the upstream and the tenant's keys are there again."""
         while True:
             await self.sweep()
             await asyncio.sleep(self.sweep_every_s)
@@ -83,19 +100,22 @@ class Salvage:
         unlocked = await self.keyring.tenant(TenantId(tenant))
         root = open_record(unlocked.keys.storage, base64.b64decode(name), base64.b64decode(data))
         if not isinstance(root, Root):
-            raise ValueError("a spool entry does not open")
-        return await self.delete(root)
+            raise ValueError("an entry does not open")
+        return await self.end(root)
+
+    def ends(self, kind: Kind) -> bool:
+        """Whether objects of the kind can be deleted or cancelled upstream."""
+        return kind in _WAYS
 
     def deletes(self, kind: Kind) -> bool:
-        """Whether objects of the kind can be deleted upstream by themselves."""
-        return kind in _DELETE
+        return kind in _WAYS and _WAYS[kind][0] is Way.DELETE
 
-    async def delete(self, root: Root) -> bool:
-        """Whether the object is gone upstream."""
+    async def end(self, root: Root) -> bool:
+        """Whether the object has come to its end upstream. Its kind can."""
         provider = self.routing.of(root)
-        return provider is not None and await _delete(provider, root.kind, root.raw.text)
+        return provider is not None and await _end(provider, root.kind, root.raw.text)
 
-    def _spool(self, name: bytes, tenant: TenantId, write: Write) -> None:
+    def _keep(self, name: bytes, tenant: TenantId, write: Write) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.folder / f"{secrets.token_hex(8)}.undo"
         text = f"{tenant} {base64.b64encode(name).decode()} {base64.b64encode(write.data).decode()}\n"
@@ -112,10 +132,11 @@ class Salvage:
             os.close(folder)
 
 
-async def _delete(provider: Provider, kind: Kind, raw: str) -> bool:
-    target = (_DELETE[kind] + quote(raw, safe="")).encode()
+async def _end(provider: Provider, kind: Kind, raw: str) -> bool:
+    way, path = _WAYS[kind]
+    target = (path % quote(raw, safe="")).encode()
     try:
-        async with await provider.upstream.send(provider.fetch("DELETE", target)) as answer:
-            return answer.status in _GONE
+        async with await provider.upstream.send(provider.fetch(_METHOD[way], target)) as answer:
+            return answer.status in _ENDED[way]
     except UpstreamError:
         return False

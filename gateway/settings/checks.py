@@ -96,9 +96,11 @@ def _only_for_trials(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "openai.base_url", "must be https in production"
     if settings.audit.webhooks_on_loopback:
         yield "audit.webhooks_on_loopback", "is refused in production"
-    for issuer in (*settings.issuers, *(party.provider for party in settings.console_issuers)):
-        if issuer.allow_loopback_http:
-            yield "issuer", f"{issuer.issuer}: allow_loopback_http is refused in production"
+    providers = {"issuer": settings.issuers, "console.issuer": [party.provider for party in settings.console_issuers]}
+    for table, issuers in providers.items():
+        for issuer in issuers:
+            if issuer.allow_loopback_http:
+                yield table, f"{issuer.issuer}: allow_loopback_http is refused in production"
 
 
 def _console(settings: Settings) -> Iterator[tuple[str, str]]:

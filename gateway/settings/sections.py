@@ -304,7 +304,8 @@ class Settings:
     production: bool = key(False, "Refuses what is only good for trying out: the embedded store, http for loopback.")
     data: Path = key(
         Path(".coatcheck"),
-        "Folder for the list of erased tenants, the spool and the embedded store. It belongs to one store and root key.",
+        "Folder of what is not in Redis: erased tenants, objects to undo, anchors, archive, exports, search index, embedded "
+        "store. It belongs to one store and root key.",
     )
     policies: Path | None = key(None, "Folder of the Cedar policies. Empty: those that come with the gateway.")
     server: Server = Server()

@@ -3,7 +3,7 @@
 -- KEYS  1 meta  2 log  3 writer  4 open  [5 credential]  then the records
 -- ARGV  1 tag  2 wseq  3 body  4 its MAC  5 open until (0: nothing stays open)  6 has a credential (0|1)
 --       7 key of a writer that ends here ('': none)  8 its last confirmed wseq  then a stretch of a list, if one is asked for
--- Reply seq, generation, active, live, credential's data, then record and root of each look-up, then the rows of the list.
+-- Reply seq, generation, active, live, then record and root of each look-up, then the rows of the list.
 -- A look-up reads two keys whatever it finds: a record without a root pointer reads a root that never exists.
 
 -- Whether a writer whose newest event is `at` may be short of events: a loss was accepted after it, and writers that knew more
@@ -20,7 +20,7 @@ local tag, wseq, body = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local meta = redis.call('HMGET', KEYS[1], 'status', 'generation', 'seq', 'halted')
 local generation = tonumber(meta[2] or 0) or 0
-if not meta[1] or meta[1] == 'erased' then return {0, generation, 0, 0, false} end
+if not meta[1] or meta[1] == 'erased' then return {0, generation, 0, 0} end
 if meta[4] then return redis.error_reply('LOST the log is halted') end
 
 local place, seq = position(KEYS[2], KEYS[3], wseq, body)
@@ -36,16 +36,15 @@ end
 
 -- A generation that is no number was written by somebody else: nothing is done for the tenant until its status is set anew.
 local active = meta[1] == 'active' and tonumber(meta[2] or 0)
-local live, data, first = true, false, 5
+local live, first = true, 5
 if ARGV[6] == '1' then
   first = 6
-  local key = redis.call('HMGET', KEYS[5], 'data', 'expires', 'revoked')
-  data = key[1]
-  local expires = tonumber(key[2] or '')
-  live = data and key[3] == '0' and (not expires or expires > tonumber(redis.call('TIME')[1]))
+  local key = redis.call('HMGET', KEYS[5], 'expires', 'revoked')
+  local expires = tonumber(key[1] or '')
+  live = key[2] == '0' and (not expires or expires > tonumber(redis.call('TIME')[1]))
 end
 
-local reply = {0, generation, active and 1 or 0, live and 1 or 0, data}
+local reply = {0, generation, active and 1 or 0, live and 1 or 0}
 if active and live then
   for i = first, #KEYS do
     local record = redis.call('GET', KEYS[i])

@@ -41,7 +41,7 @@ class WriterRefused(StoreError):
 
 
 class EventsLost(StoreError):
-    """The store holds fewer events of a writer than it confirmed: the tenant is halted until `accept_loss`."""
+    """The store holds fewer events of a writer than it confirmed: the tenant is halted until its log is resealed."""
 
 
 class StoreMisconfigured(StoreError):
@@ -146,7 +146,6 @@ class Begun:
     """Rises with each change of the tenant's status; `Finish` hands it back."""
     tenant_active: bool
     credential_live: bool
-    credential_record: bytes | None
     found: tuple[Found, ...] = ()
     rows: Rows | None = None
     """Of the stretch that was asked for."""
@@ -211,7 +210,7 @@ class TenantState:
     generation: int
     last_seq: int
     halted: bool
-    """Events were lost; nothing is appended until `accept_loss`."""
+    """Events were lost; nothing is appended until the log is resealed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,9 +284,6 @@ class Store(Protocol):
     async def set_tenant_status(self, tenant: TenantId, status: TenantStatus, *, at: int | None = None) -> bool:
         """Sets the status and raises the generation. `at`: only while it is this. False: unknown, erased (which is final), or
         of another generation; nothing changed."""
-
-    async def accept_loss(self, tenant: TenantId) -> None:
-        """Lets a halted tenant's log go on. The caller records the loss."""
 
     async def put_api_key(self, tenant: TenantId, tag: str, key: ApiKey) -> None: ...
 

@@ -183,9 +183,6 @@ class RedisStore:
         still = () if at is None else (at,)
         return bool(await self._run(tenant, _STATUS, (tenant_keys(tenant).meta,), status.value, *still))
 
-    async def accept_loss(self, tenant: TenantId) -> None:
-        await self._on(tenant, "HDEL", tenant_keys(tenant).meta, "halted", durable=True)
-
     # API keys and wrapped keys
 
     async def put_api_key(self, tenant: TenantId, tag: str, key: ApiKey) -> None:
@@ -329,9 +326,9 @@ def _rows_of(entries: tuple[Entry, ...]) -> list[bytes]:
 
 
 def _begun(reply: Reply) -> Begun:
-    seq, generation, active, live, data, *read = reply
+    seq, generation, active, live, *read = reply
     found = tuple([Found(record, root) for record, root in zip(read[::2], read[1::2], strict=True)])
-    return Begun(seq, generation, active == 1, live == 1, data, found)
+    return Begun(seq, generation, active == 1, live == 1, found)
 
 
 def _stretch(names: TenantKeys, stretch: Stretch) -> tuple[Argument, ...]:

@@ -47,7 +47,6 @@ class ServerFacts:
     version: tuple[int, ...]
     run_id: str
     role: str
-    cluster: bool
     eviction: str | None
     appendonly: bool | None
     appendfsync: str | None
@@ -65,7 +64,6 @@ def facts(info: bytes, config: Mapping[bytes, bytes]) -> ServerFacts:
         version=tuple(map(int, version.groups())) if version else (),
         run_id=fields.get("run_id", ""),
         role=fields.get("role", ""),
-        cluster=fields.get("cluster_enabled") == "1",
         eviction=said.get("maxmemory-policy") or fields.get("maxmemory_policy"),
         appendonly=None if aof is None else aof == "1",
         appendfsync=said.get("appendfsync"),

@@ -86,3 +86,25 @@ def test_a_halted_log_is_named_and_does_not_hold_the_emergency_up(
     assert done.code == 0
     assert f"the log of {acme} is halted" in done.err
     assert story(shell, "bravo", "tag.retire") == ["intent", "allow"]
+
+
+def test_what_belongs_to_no_tenant_can_be_read_and_cannot_steer_a_terminal(
+    shell: Shell, redis_server: RedisServer
+) -> None:
+    assert shell.out("deployment", "log") == ""
+    networks = {"networks": ["192.0.2.7", "192.0.2.8"], "networks_count": 40}
+    lines = [
+        json.dumps({"ts": 1_790_000_000_000_000, "reason": "invalid_api_key", "count": 41, **networks}),
+        json.dumps(
+            {"ts": 1_790_000_001_000_000, "reason": "\x1b[2J", "count": 1, "networks": [""], "networks_count": 1}
+        ),
+        '{"ts": "when?"}',
+    ]
+    for line in lines:
+        redis_server.command("XADD", "operator:log", "*", "e", line)
+    assert shell.out("deployment", "log").splitlines() == [
+        "2026-09-21T14:13:20.000Z  41 × invalid_api_key  from 192.0.2.7, 192.0.2.8 and 38 more",
+        "2026-09-21T14:13:21.000Z  1 × \\x1b[2J",
+        "(not a sum of the gateway's)",
+    ]
+    assert shell.out("deployment", "log", "--json").splitlines() == lines

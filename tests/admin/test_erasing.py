@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from gateway.names import Kind
 from gateway.stores.contract import TenantStatus
 from gateway.stores.keyring import KeysMissing
 from gateway.stores.records import Root
+from tests.forms import uploaded
 from tests.pipeline.desk import Desk, _session_stand_in, desk, stand_in
 from tests.redis_fixture import RedisServer, own_redis_server
 from tests.stand_in_fixture import Running
@@ -67,10 +69,13 @@ class Erasing:
 class Stubborn:
     """An upstream that deletes nothing."""
 
-    def deletes(self, kind: Kind) -> bool:
+    def ends(self, kind: Kind) -> bool:
         return kind is not Kind.CONVERSATION
 
-    async def delete(self, root: Root) -> bool:
+    def deletes(self, kind: Kind) -> bool:
+        return True
+
+    async def end(self, root: Root) -> bool:
         return False
 
     async def sweep(self) -> int:
@@ -126,6 +131,19 @@ async def test_all_of_a_tenant_goes_but_its_log_which_anybody_can_verify(
         assert secret not in report
 
 
+async def test_what_the_service_only_cancels_is_cancelled_and_told(erasing: Erasing) -> None:
+    at = erasing.at
+    line = {"custom_id": "1", "method": "POST", "url": "/v1/embeddings", "body": {"model": "gpt-5", "input": "a"}}
+    file = (await at.call("POST", "/files", uploaded(json.dumps(line).encode(), "batch"))).json()["id"]
+    run = {"input_file_id": file, "endpoint": "/v1/embeddings", "completion_window": "24h"}
+    batch = (await at.call("POST", "/batches", run)).json()["id"]
+    done = await erasing.run()
+    assert at.stand_in.provider.files == {}
+    assert [one.path.rpartition("/")[2] for one in at.upstream if one.method == "POST"][-1] == "cancel"
+    assert done.failed == 0
+    assert f"left: batch {batch}: cancelled; the service has no deletion of its kind\n" in await erasing.report(done)
+
+
 async def _events(at: Desk) -> AsyncIterator[tuple[int, bytes]]:
     for event in await at.admin.store.read_events(await at.tenant(), 0, 1000):
         yield event.seq, event.body
@@ -155,16 +173,19 @@ async def test_an_erasure_that_broke_off_goes_on_and_counts_all_of_it(
     at = erasing.at
     await filled(at)
     calls = 0
-    delete = type(erasing.salvage).delete
+    end = type(erasing.salvage).end
 
     class Flaky:
+        def ends(self, kind: Kind) -> bool:
+            return True
+
         def deletes(self, kind: Kind) -> bool:
             return True
 
-        async def delete(self, root: Root) -> bool:
+        async def end(self, root: Root) -> bool:
             nonlocal calls
             calls += 1
-            return calls > 2 and await delete(erasing.salvage, root)
+            return calls > 2 and await end(erasing.salvage, root)
 
         async def sweep(self) -> int:
             return 0
@@ -190,11 +211,14 @@ class Meanwhile:
         self.upstream, self.then = upstream, then
         self.first = True
 
+    def ends(self, kind: Kind) -> bool:
+        return bool(self.upstream.ends(kind))
+
     def deletes(self, kind: Kind) -> bool:
         return bool(self.upstream.deletes(kind))
 
-    async def delete(self, root: Root) -> bool:
-        deleted: bool = await self.upstream.delete(root)
+    async def end(self, root: Root) -> bool:
+        deleted: bool = await self.upstream.end(root)
         if self.first:
             self.first = False
             await self.then()

@@ -55,8 +55,8 @@ async def all_closed(at: Desk) -> None:
     assert await at.unanswered() == []
 
 
-def spooled(folder: Path) -> list[Path]:
-    return sorted((folder / "spool").glob("*.undo"))
+def kept(folder: Path) -> list[Path]:
+    return sorted((folder / "undo").glob("*.undo"))
 
 
 @pytest.mark.parametrize("how", ["kill", "pause"])
@@ -168,7 +168,7 @@ async def test_an_answer_that_cannot_be_recorded_is_withheld_and_deleted_upstrea
     assert [one["type"] for one in await at.log()].count("writer.opened") <= 1
 
 
-async def test_what_cannot_be_deleted_either_is_spooled_sealed_and_deleted_later(
+async def test_what_cannot_be_deleted_either_is_kept_sealed_and_deleted_later(
     at: Desk, own_redis_server: RedisServer, tmp_path: Path
 ) -> None:
     await at.created()
@@ -179,7 +179,7 @@ async def test_what_cannot_be_deleted_either_is_spooled_sealed_and_deleted_later
     own_redis_server.kill()
     at.stand_in.provider.set_script("close")  # the upstream goes down, too
     assert (await running).headers["x-should-retry"] == "false"
-    (entry,) = spooled(tmp_path)
+    (entry,) = kept(tmp_path)
     raw = list(at.stand_in.provider.responses)[-1]
     assert raw.encode() not in entry.read_bytes()
     assert entry.stat().st_mode & 0o077 == 0
@@ -190,7 +190,7 @@ async def test_what_cannot_be_deleted_either_is_spooled_sealed_and_deleted_later
     await back(at)
     assert await salvage.sweep() == 0
     await all_closed(at)
-    assert spooled(tmp_path) == []
+    assert kept(tmp_path) == []
     assert raw not in at.stand_in.provider.responses
 
 
@@ -198,31 +198,6 @@ def salvage_of(at: Desk) -> Salvage:
     app: Any = at.gateway.app
     salvage: Salvage = app.pipeline.recorder.salvage
     return salvage
-
-
-async def test_a_conversation_that_cannot_be_recorded_is_deleted_too(at: Desk, own_redis_server: RedisServer) -> None:
-    await at.created()
-    at.script("slow=0.3")
-    calls = len(at.upstream)
-    running = asyncio.ensure_future(at.call("POST", "/conversations"))
-    await until(lambda: len(at.upstream) > calls)
-    own_redis_server.kill()
-    assert (await running).status_code == 503
-    assert at.stand_in.provider.conversations == {}
-    own_redis_server.restart()
-
-
-async def test_a_stored_chat_that_cannot_be_recorded_is_deleted_too(at: Desk, own_redis_server: RedisServer) -> None:
-    await at.created()
-    at.script("slow=0.3")
-    calls = len(at.upstream)
-    body = {"model": "gpt-5", "store": True, "messages": [{"role": "user", "content": "hello"}]}
-    running = asyncio.ensure_future(at.call("POST", "/chat/completions", body))
-    await until(lambda: len(at.upstream) > calls)
-    own_redis_server.kill()
-    assert (await running).status_code == 503
-    assert at.stand_in.provider.chats == {}
-    own_redis_server.restart()
 
 
 async def test_a_stream_whose_end_cannot_be_recorded_ends_in_an_error_and_not_as_completed(
