@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -17,6 +18,10 @@ from blockbuster import blockbuster_ctx
 for _name in list(os.environ):
     if _name.startswith(("COATCHECK_", "OPENAI_")) or _name == "REDIS_URL":
         del os.environ[_name]
+
+# Programs that a test starts shall end by it, also where the whole run is in the background and a shell had it ignored.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("coatcheck", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("coatcheck")

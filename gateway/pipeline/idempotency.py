@@ -1,8 +1,8 @@
 """`Idempotency-Key`, per tenant, principal and route.
 
-A key is held while its request is under way, then remembers what it made. Bodies are compared by a keyed hash, and no answer
-is kept: what was made is fetched again. The same key goes upstream in its per-principal form, so that a request whose end
-nobody saw is not carried out twice there either.
+A key is held while its request is under way, then remembers what it made. Paths and bodies are compared by a keyed hash, and no
+answer is kept: what was made is fetched again, where it can be by its ID alone. The same key goes upstream in its
+per-principal form, so that a request whose end nobody saw is not carried out twice there either.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Idempotency:
         if not sent or not exchange.known_route.idempotent:
             return None
         secret = exchange.known_mapper.keys.identity.newest.token
-        content = orjson.dumps(exchange.body, option=orjson.OPT_SORT_KEYS)
+        content = orjson.dumps([{**exchange.segments}, exchange.body], option=orjson.OPT_SORT_KEYS)
         body = hmac.digest(secret, lp("idempotent body", content), "sha256").hex().encode()
         held = b"|".join((_HELD, body, exchange.head.request_id.encode()))
         slot = Slot(exchange.known_principal.tenant, idempotency_token(exchange, sent), body, held)

@@ -172,7 +172,8 @@ class Pipeline:
             await asyncio.shield(self.idempotency.let_go(slot))
             raise
         try:
-            await self.idempotency.fill(slot, exchange.made[0][1] if exchange.made else "")
+            made = exchange.made[0][1] if exchange.made and exchange.known_route.refetch else ""
+            await self.idempotency.fill(slot, made)
         except BaseException:
             if not isinstance(answer.body, bytes):
                 await answer.body.aclose()

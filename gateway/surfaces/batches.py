@@ -120,6 +120,8 @@ ROUTES: Final = (
         ),
         creates=Kind.BATCH,
         runs="input_file_id",
+        idempotent=True,
+        refetch="batches.retrieve",
     ),
     Route(
         "batches.list",

@@ -69,6 +69,7 @@ ROUTES: Final = (
         _ITEMS,
         _ONE,
         query={"include": PLAIN},
+        idempotent=True,
     ),
     Route(
         "conversations.items.list",

@@ -183,6 +183,7 @@ ROUTES: Final = (
         CREATE,
         creates=Kind.RESPONSE,
         query={"beta": PLAIN},
+        idempotent=True,
     ),
     Route(
         "responses.input_tokens",

@@ -86,11 +86,13 @@ class Route:
     own: Kind | None = None
     """The service's list passes, and of this kind only the caller's own remain in it (models)."""
     idempotent: bool = False
-    """`Idempotency-Key` is honoured."""
+    """`Idempotency-Key` is honoured: by each route that makes or adds something from a JSON body. A form's bytes are read once,
+    as they pass, and are not compared."""
     names_user: bool = False
     """The upstream is told a stable end user (`safety_identifier`), also where the client names none."""
     refetch: str = ""
-    """The action by which the object that it creates is fetched again."""
+    """The action by which the object that it creates is fetched again, by its ID alone; empty: a repetition is told that it
+    cannot be."""
 
     @property
     def streams(self) -> bool:

@@ -36,6 +36,7 @@ ROUTES: Final = (
         Body.JSON,
         Obj({"filename": USER, "mime_type": PLAIN, "purpose": _PURPOSE, "expires_after": EXPIRY}),
         creates=Kind.UPLOAD,
+        idempotent=True,
     ),
     Route(
         "uploads.parts.create",
@@ -57,6 +58,7 @@ ROUTES: Final = (
         Obj({"part_ids": Each(Id(Kind.UPLOAD_PART, Role.REF)), "md5": PLAIN}),
         _ONE,
         creates=Kind.FILE,
+        idempotent=True,
     ),
     Route(
         "uploads.cancel",

@@ -140,6 +140,7 @@ ROUTES: Final = (
         Body.JSON,
         Obj(_ATTACH),
         _ONE,
+        idempotent=True,
     ),
     Route(
         "vector_stores.files.list",
@@ -200,6 +201,7 @@ ROUTES: Final = (
             }
         ),
         _ONE,
+        idempotent=True,
     ),
     Route(
         "vector_stores.file_batches.retrieve",

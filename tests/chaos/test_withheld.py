@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,56 +11,11 @@ import pytest
 
 from gateway.pipeline.salvage import Salvage
 from gateway.surfaces.table import ROUTES
-from tests.forms import spelt, uploaded
 from tests.patience import AS_SHIPPED
+from tests.pipeline.creating import CREATES, creating
 from tests.pipeline.desk import Desk, desk
 from tests.redis_fixture import RedisServer, until
 from tests.stand_in_fixture import Running
-
-MODEL = "gpt-4o-mini"
-UPLOAD = {"bytes": 0, "filename": "a", "mime_type": "text/plain", "purpose": "user_data"}
-LINE = {"custom_id": "1", "method": "POST", "url": "/v1/responses", "body": {"model": MODEL, "input": "a"}}
-FILE = uploaded()
-LINES = uploaded(json.dumps(LINE).encode(), "batch")
-
-
-async def _made(at: Desk, path: str, body: Any) -> str:
-    return str((await at.call("POST", path, body)).json()["id"])
-
-
-async def _completing(at: Desk) -> tuple[str, Any]:
-    return f"/uploads/{await _made(at, '/uploads', UPLOAD)}/complete", {"part_ids": []}
-
-
-async def _batch(at: Desk) -> tuple[str, Any]:
-    run = {"endpoint": "/v1/responses", "completion_window": "24h"}
-    return "/batches", {"input_file_id": await _made(at, "/files", LINES), **run}
-
-
-async def _job(at: Desk) -> tuple[str, Any]:
-    return "/fine_tuning/jobs", {"model": MODEL, "training_file": await _made(at, "/files", FILE)}
-
-
-Request = tuple[str, Any] | Callable[[Desk], Awaitable[tuple[str, Any]]]
-
-CREATES: dict[str, tuple[Request, str]] = {
-    "responses.create": (("/responses", {"model": MODEL, "input": "a"}), "DELETE /responses/{}"),
-    "responses.compact": (("/responses/compact", {"model": MODEL, "input": "a"}), "DELETE /responses/{}"),
-    "conversations.create": (("/conversations", {}), "DELETE /conversations/{}"),
-    "chat.completions.create": (
-        ("/chat/completions", {"model": MODEL, "store": True, "messages": [{"role": "user", "content": "a"}]}),
-        "DELETE /chat/completions/{}",
-    ),
-    "files.create": (("/files", FILE), "DELETE /files/{}"),
-    "uploads.create": (("/uploads", UPLOAD), "POST /uploads/{}/cancel"),
-    "uploads.complete": (_completing, "DELETE /files/{}"),
-    "batches.create": (_batch, "POST /batches/{}/cancel"),
-    "vector_stores.create": (("/vector_stores", {"name": "a"}), "DELETE /vector_stores/{}"),
-    "containers.create": (("/containers", {"name": "a"}), "DELETE /containers/{}"),
-    "skills.create": (("/skills", spelt({"files": b"# Fold"})), "DELETE /skills/{}"),
-    "fine_tuning.jobs.create": (_job, "POST /fine_tuning/jobs/{}/cancel"),
-}
-"""For each route that makes an object: a request, and how the object is ended upstream."""
 
 
 @pytest.fixture
@@ -79,8 +33,7 @@ def salvage_of(at: Desk) -> Salvage:
 async def withheld(at: Desk, redis: RedisServer, action: str, then: str = "") -> list[str]:
     """Creates, and takes Redis away before the answer is there. What the upstream is asked after it, IDs left out. `then`: the
     stand-in's script from there on."""
-    request = CREATES[action][0]
-    path, body = await request(at) if callable(request) else request
+    path, body = await creating(at, action)
     at.script("slow=0.4")
     calls = len(at.upstream)
     running = asyncio.ensure_future(at.call("POST", path, body))

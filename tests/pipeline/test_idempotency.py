@@ -7,6 +7,10 @@ import asyncio
 import httpx2
 import pytest
 
+from gateway.surfaces.route import Body
+from gateway.surfaces.table import BY_ACTION, ROUTES
+from tests.forms import uploaded
+from tests.pipeline.creating import CREATES, creating
 from tests.pipeline.desk import MODEL, Desk
 
 KEY = "order-7"
@@ -155,3 +159,44 @@ async def test_an_empty_key_is_no_key(at: Desk) -> None:
 async def test_the_key_itself_is_in_no_store(at: Desk) -> None:
     await post(at, key="a-very-special-key")
     assert all(b"a-very-special-key" not in key for key in at.redis.command("KEYS", "*"))
+
+
+OF_JSON = [action for action in CREATES if BY_ACTION[action].body is not Body.FORM]
+
+
+@pytest.mark.parametrize("action", OF_JSON)
+async def test_whatever_is_made_of_json_is_made_once(at: Desk, action: str) -> None:
+    path, body = await creating(at, action)
+    before = creates(at)
+    first, second = [await at.call("POST", path, body, idempotency_key=KEY) for _ in range(2)]
+    assert creates(at) == before + 1
+    if BY_ACTION[action].refetch and body.get("store") is not False:
+        assert second.json()["id"] == first.json()["id"]
+    else:
+        assert second.status_code == 409
+        assert second.json()["error"]["code"] == "idempotency_result_unavailable"
+
+
+async def test_whatever_is_added_by_json_is_added_once(at: Desk) -> None:
+    talk = (await at.call("POST", "/conversations")).json()["id"]
+    store = (await at.call("POST", "/vector_stores", {})).json()["id"]
+    file = (await at.call("POST", "/files", uploaded())).json()["id"]
+    for path, body in (
+        (f"/conversations/{talk}/items", {"items": [{"role": "user", "content": "a"}]}),
+        (f"/vector_stores/{store}/files", {"file_id": file}),
+        (f"/vector_stores/{store}/file_batches", {"file_ids": [file]}),
+    ):
+        before = creates(at)
+        first, second = [await at.call("POST", path, body, idempotency_key=KEY) for _ in range(2)]
+        assert (first.status_code, second.status_code, creates(at)) == (200, 409, before + 1), path
+
+
+async def test_the_same_body_for_another_object_is_another_request(at: Desk) -> None:
+    talks = [(await at.call("POST", "/conversations")).json()["id"] for _ in range(2)]
+    body = {"items": [{"role": "user", "content": "a"}]}
+    first, other = [await at.call("POST", f"/conversations/{talk}/items", body, idempotency_key=KEY) for talk in talks]
+    assert (first.status_code, other.status_code) == (200, 422)
+
+
+def test_what_makes_an_object_of_json_honours_the_key() -> None:
+    assert all(route.idempotent for route in ROUTES if route.creates and route.body is not Body.FORM)
