@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import redis
@@ -31,10 +32,12 @@ from gateway.stores.contract import (
     Write,
     WriterRefused,
 )
+from gateway.stores.keyspace import tenant_keys
 from gateway.stores.link import Link
 from gateway.stores.node import LinkSettings
 from gateway.stores.redis import SCRIPTS, RedisStore
 from gateway.stores.server import Durability
+from gateway.stores.wire import Call
 from tests.redis_fixture import RedisServer, free_port, replicate, server_binary, until, wheel_binaries
 from tests.stores.cutting_proxy import CuttingProxy
 
@@ -479,4 +482,23 @@ async def test_the_user_that_we_ship_may_do_what_the_store_needs_and_no_more() -
         for command in ("FLUSHALL", "CONFIG SET maxmemory 1", "KEYS *", "SHUTDOWN", "ACL WHOAMI"):
             with pytest.raises(StoreUnavailable, match="NOPERM"):
                 await store._link.call(0, tuple(command.split()))
+        await store.aclose()
+
+
+async def test_what_another_start_of_a_server_answered_is_not_confirmed_by_this_one() -> None:
+    """A primary that was replaced meanwhile may never have had the write."""
+    options = ("--repl-diskless-sync-delay", "0")
+    with RedisServer(tcp=True, options=options) as primary, RedisServer(tcp=True) as replica:
+        await replicate(primary, replica)
+        store = await open_store(primary.url, "wait:1", durable_timeout_s=3)
+        await store.begin(TENANT, Begin(entry(1)))
+        link = cast(Link, store._link)
+        (waiter,) = link._waiters.values()
+        assert waiter.node.wire is not None
+        for run_id, confirmed in ((waiter.node.wire.run_id, True), (b"0" * 40, False)):
+            sink: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            waiter.cover(Call(0, b"", sink, tag=tenant_keys(TENANT).tag), b"OK", run_id)
+            answer: Any = (await asyncio.gather(sink, return_exceptions=True))[0]
+            assert (answer == b"OK") is confirmed
+            assert isinstance(answer, NotDurable) is not confirmed
         await store.aclose()
