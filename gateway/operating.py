@@ -1,14 +1,11 @@
-"""The composition root of the admin API: settings and the operator's desk → its ASGI app and its listener."""
+"""The composition root of the admin API: settings and the operator's desk → its ASGI app."""
 
 from __future__ import annotations
-
-import socket
 
 from gateway.admin.desk import Desk
 from gateway.admin_api.operator import AdminApi
 from gateway.settings import Settings
 from gateway.transport.guard import App
-from gateway.transport.server import Listen
 
 
 def admin_api(settings: Settings, desk: Desk) -> App:
@@ -16,9 +13,3 @@ def admin_api(settings: Settings, desk: Desk) -> App:
     if not settings.admin.token:
         raise ValueError("the admin API is served with a credential, or not at all")
     return AdminApi(desk, settings.admin.token, settings.transport)
-
-
-def listening(settings: Settings, bound: socket.socket) -> Listen:
-    """Its listener, on a socket that is bound."""
-    certificate, key = settings.admin.tls_certificate_file, settings.admin.tls_key_file
-    return Listen(sockets=(bound,), certificate=certificate, certificate_key=key)

@@ -29,7 +29,6 @@ from gateway.stores.link import Link
 from gateway.stores.redis import SCRIPTS, RedisStore
 from gateway.tasks import Tasks
 from gateway.transport.guard import HEAD, App, Head
-from gateway.transport.server import Listen
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +105,6 @@ def origin_of(settings: Settings, port: int) -> str:
     scheme = "https" if console.tls_certificate_file else "http"
     host = f"[{console.host}]" if ":" in console.host else console.host
     return console.url or f"{scheme}://{host}:{port}"
-
-
-def listening(settings: Settings, sockets: tuple[Any, ...]) -> Listen:
-    """The console's listener, on sockets that are bound."""
-    certificate, key = settings.console.tls_certificate_file, settings.console.tls_key_file
-    return Listen(sockets=sockets, certificate=certificate, certificate_key=key)
 
 
 def _client(scope: Mapping[str, Any]) -> str:

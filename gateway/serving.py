@@ -10,9 +10,9 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 
-from gateway import operating
 from gateway.app import Gateway, Shared, desk_of, open_gateway, reload_policies
-from gateway.reviewing import Parts, listening, open_console, open_console_alone, origin_of
+from gateway.operating import admin_api
+from gateway.reviewing import Parts, open_console, open_console_alone, origin_of
 from gateway.settings import Settings
 from gateway.transport.client_socket import ClientSocket
 from gateway.transport.drain import Drain
@@ -64,8 +64,7 @@ def _admin_beside(settings: Settings, shared: Shared, listener: socket.socket | 
         return ()
     listener.listen()
     LOG.info("admin.listening", extra={"fields": {"address": "{}:{}".format(*listener.getsockname()[:2])}})
-    app = operating.admin_api(settings, desk_of(settings, shared))
-    return ((app, operating.listening(settings, listener)),)
+    return ((admin_api(settings, desk_of(settings, shared)), Listen.of(settings.admin, listener)),)
 
 
 @asynccontextmanager
@@ -81,7 +80,7 @@ async def _console_beside(
     async with open_console(settings, port, parts) as console:
         listener.listen()
         LOG.info("console.listening", extra={"fields": {"address": origin_of(settings, port)}})
-        yield ((console, listening(settings, (listener,))),)
+        yield ((console, Listen.of(settings.console, listener)),)
 
 
 async def review_until_told(settings: Settings) -> int:
@@ -91,7 +90,7 @@ async def review_until_told(settings: Settings) -> int:
         async with open_console_alone(settings, port) as console:
             listener.listen()
             LOG.info("console.listening", extra={"fields": {"address": origin_of(settings, port)}})
-            await serve(console, settings.transport, Drain(), listening(settings, (listener,)))
+            await serve(console, settings.transport, Drain(), Listen.of(settings.console, listener))
     return 0
 
 
@@ -116,13 +115,11 @@ async def _serve(
     """On bound sockets, with the metrics on `side`, and what is to be served `beside`."""
     main.listen()  # from here on a client waits instead of being turned away
     LOG.info("gateway.listening", extra={"fields": {"address": "{}:{}".format(*main.getsockname()[:2])}})
-    certificate, key = settings.server.tls_certificate_file, settings.server.tls_key_file
-    listen = Listen(sockets=(main,), certificate=certificate, certificate_key=key)
     await serve(
         gateway.app,
         gateway.limits,
         gateway.drain,
-        listen,
+        Listen.of(settings.server, main),
         websocket=ClientSocket,
         beside=((gateway.metrics, Listen(sockets=(side,))), *beside),
     )

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 
 from uvicorn import Server
 
+from gateway.settings import sections
 from gateway.transport.drain import Drain
 from gateway.transport.guard import App, Guard
 from gateway.transport.limits import Limits
@@ -135,6 +136,11 @@ class Listen:
     certificate: Path | None = None
     """With its chain (PEM); None: plain HTTP."""
     certificate_key: Path | None = None
+
+    @classmethod
+    def of(cls, section: sections.Server | sections.Console | sections.Admin, listener: socket.socket) -> Listen:
+        """On a socket that is bound, with the certificate that the section names."""
+        return cls(sockets=(listener,), certificate=section.tls_certificate_file, certificate_key=section.tls_key_file)
 
 
 def bound(host: str, port: int, setting: str) -> socket.socket:
