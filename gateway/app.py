@@ -44,10 +44,8 @@ from gateway.policy.source import PolicyError, shipped_folder
 from gateway.settings import Settings
 from gateway.stores.audit_keyring import AuditKeyring
 from gateway.stores.contract import Store, StoreError
-from gateway.stores.embedded import JOIN_TIMEOUT_S, START_TIMEOUT_S, open_embedded
 from gateway.stores.keyring import Keyring
-from gateway.stores.link import Link
-from gateway.stores.redis import SCRIPTS, RedisStore
+from gateway.stores.redis import RedisStore
 from gateway.surfaces import batches, training
 from gateway.surfaces.table import EVERY
 from gateway.tasks import Tasks
@@ -106,12 +104,7 @@ async def open_shared(settings: Settings, *, joins: bool = False) -> AsyncIterat
     Creates the deployment's keys where there are none. Raises StoreError, KeyRefused and ErasuresUnreadable.
     """
     async with AsyncExitStack() as stack:
-        link = settings.redis.link()
-        if link is None:
-            store = await open_embedded(settings.data, joins=joins)
-        else:
-            timeout_s = JOIN_TIMEOUT_S if joins else START_TIMEOUT_S
-            store = RedisStore(await Link.open(link, SCRIPTS, timeout_s))
+        store = await custody.open_store(settings, joins=joins)
         stack.push_async_callback(store.aclose)
         audit_root = custody.audit_root(settings)
         keyring = Keyring(store, custody.root(settings), audit_root, settings.data / "erasures")

@@ -1,4 +1,5 @@
-"""The part of the composition that every process with a log shares: root keys, and what signs, anchors and archives logs.
+"""The part of the composition that every process with a log shares: the store, root keys, and what signs, anchors and archives
+logs.
 
 A gateway, a console alone and a command each sign what they write; a gateway archives as well.
 """
@@ -18,7 +19,20 @@ from gateway.ids.keys import LocalRoot, RootKey, RootRotation
 from gateway.outgoing import Outgoing, Reach
 from gateway.settings import Settings
 from gateway.stores.audit_keyring import AuditKeyring
-from gateway.stores.redis import RedisStore
+from gateway.stores.embedded import JOIN_TIMEOUT_S, START_TIMEOUT_S, open_embedded
+from gateway.stores.link import Link
+from gateway.stores.redis import SCRIPTS, RedisStore
+
+
+async def open_store(settings: Settings, *, joins: bool) -> RedisStore:
+    """The store. `joins`: for what only passes by, which may work on the embedded store of a gateway that is running.
+
+    Raises StoreError.
+    """
+    link = settings.redis.link()
+    if link is None:
+        return await open_embedded(settings.data, joins=joins)
+    return RedisStore(await Link.open(link, SCRIPTS, JOIN_TIMEOUT_S if joins else START_TIMEOUT_S))
 
 
 def root(settings: Settings) -> RootKey:

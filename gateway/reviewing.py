@@ -24,9 +24,7 @@ from gateway.console.session import Box, Sessions
 from gateway.console.sign_in import SignIn
 from gateway.settings import Settings
 from gateway.stores.audit_keyring import AuditKeyring
-from gateway.stores.embedded import JOIN_TIMEOUT_S, open_embedded
-from gateway.stores.link import Link
-from gateway.stores.redis import SCRIPTS, RedisStore
+from gateway.stores.redis import RedisStore
 from gateway.tasks import Tasks
 from gateway.transport.guard import HEAD, App, Head
 
@@ -48,11 +46,7 @@ async def open_console_alone(settings: Settings, port: int) -> AsyncIterator[App
     Raises StoreError, KeyRefused, ErasuresUnreadable, and KeysMissing where no gateway has used the store yet.
     """
     async with AsyncExitStack() as stack:
-        link = settings.redis.link()
-        if link is None:
-            store = await open_embedded(settings.data, joins=True)
-        else:
-            store = RedisStore(await Link.open(link, SCRIPTS, JOIN_TIMEOUT_S))
+        store = await custody.open_store(settings, joins=True)
         stack.push_async_callback(store.aclose)
         keyring = AuditKeyring(store, custody.audit_root(settings), settings.data / "erasures")
         log = AuditLog(store, keyring, AuditSettings(settings.redis.answer_timeout_s))
