@@ -217,7 +217,7 @@ async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
         )
         await shared.checkpointer.check([tenant async for tenant, _ in shared.store.tenants()])
         shared.checkpointer.start(shared.tasks)
-        deliverer = Deliverer(shared.store, shared.streams.store, shared.audit_keys, shared.streams.outgoing)
+        deliverer = Deliverer(shared.store, shared.streams, shared.audit_keys)
         shared.tasks.spawn("streams", deliverer.run_forever())
         _watch(metrics, shared.checkpointer)
         retention = custody.retention(settings, shared.store, shared.audit_keys, shared.log)
@@ -273,9 +273,7 @@ async def _with_webhooks(
         longest_pause_s=settings.webhooks.longest_pause_s,
         give_up_s=settings.webhooks.give_up_s,
     )
-    deliverer = webhook_delivery.Deliverer(
-        shared.store, store, shared.audit_keys, shared.log, shared.webhooks.outgoing, delivery
-    )
+    deliverer = webhook_delivery.Deliverer(shared.store, shared.webhooks, shared.audit_keys, shared.log, delivery)
     shared.tasks.spawn("webhooks", deliverer.run_forever())
     metrics.watch(
         "coatcheck_webhooks",

@@ -7,6 +7,7 @@ after; here it is only done.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from abc import ABC, abstractmethod
@@ -15,16 +16,21 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from gateway.audit.sinks import Sink, seal, send, unseal
-from gateway.ids.keys import AuditKeys, Versions
+from gateway.ids.keys import AuditKeys, KeyRefused, Versions
 from gateway.names import TenantId
 from gateway.outgoing import Outgoing, OutgoingFailed, OutgoingRefused
 from gateway.standard_webhooks import SECRET_BYTES, show_secret
+from gateway.stores.audit_keyring import AuditKeyring
+from gateway.stores.keyring import KeysMissing
+
+LOG = logging.getLogger(__name__)
 
 StateT = TypeVar("StateT")
 StateT_co = TypeVar("StateT_co", covariant=True)
 
 TAKEN: Final = range(200, 300)
 """The statuses by which a receiver says that it has what was sent."""
+_LONGEST_ERROR: Final = 200
 
 
 class ReceiverRefused(Exception):
@@ -91,14 +97,20 @@ class Receivers(ABC, Generic[StateT]):
     async def test(self, tenant: TenantId, keys: Versions[AuditKeys], name: str) -> int:
         """Sends something signed that is about nothing; the receiver's status. Where it is 2xx, what waits is due at once."""
         _, sink = await self.sink(tenant, keys, name)
-        id_, body = self.trial(tenant, name, sink)
-        try:
-            status = await send(self.outgoing, tenant, sink, id_, body)
-        except (OutgoingFailed, OutgoingRefused) as error:
-            raise ReceiverRefused(str(error)) from None
-        if status in TAKEN:
+        status, error = await self.attempt(tenant, sink, *self.trial(tenant, name, sink))
+        if not status:
+            raise ReceiverRefused(error)
+        if not error:
             await self.store.wake(tenant, name)
         return status
+
+    async def attempt(self, tenant: TenantId, sink: Sink, id_: str, body: bytes) -> tuple[int, str]:
+        """Sends it: the receiver's status (0: there was no answer), and why it does not have it (empty: it has)."""
+        try:
+            status = await send(self.outgoing, tenant, sink, id_, body)
+        except (OutgoingFailed, OutgoingRefused) as failure:
+            return 0, str(failure)[:_LONGEST_ERROR]
+        return status, "" if status in TAKEN else f"the receiver answered {status}"
 
     @abstractmethod
     def trial(self, tenant: TenantId, name: str, sink: Sink) -> tuple[str, bytes]:
@@ -125,6 +137,18 @@ class Receivers(ABC, Generic[StateT]):
         if sink is None:
             raise ReceiverRefused("its record cannot be opened; remove it and add it again")
         return held, sink
+
+    async def open(self, tenant: TenantId, keyring: AuditKeyring, name: str) -> tuple[Versions[AuditKeys], Sink] | None:
+        """The tenant's keys and what the record says, for a delivery; None where there is none to be made."""
+        try:
+            keys = await keyring.tenant(tenant)
+            _, sink = await self.sink(tenant, keys, name)
+        except (KeysMissing, KeyRefused, ReceiverMissing):
+            return None  # erased, not to be opened with these roots, or removed
+        except ReceiverRefused:
+            LOG.error(f"{self.noun}s.record_unreadable", extra={"fields": {"tenant": tenant, self.noun: name}})
+            return None
+        return keys, sink
 
     @classmethod
     def what(cls, name: str) -> str:

@@ -16,17 +16,15 @@ from typing import Final
 
 from gateway.audit.event import Change, EventType, Outcome, Result
 from gateway.audit.log import AuditLog
-from gateway.audit.sinks import Sink, send, unseal
+from gateway.audit.sinks import Sink
 from gateway.errors import Problem
 from gateway.followers import Followers, pause_s
-from gateway.ids.keys import AuditKeys, KeyRefused, Versions
+from gateway.ids.keys import AuditKeys, Versions
 from gateway.names import TenantId
-from gateway.outgoing import Outgoing, OutgoingFailed, OutgoingRefused
 from gateway.standard_webhooks import GONE
 from gateway.stores.audit_keyring import AuditKeyring
 from gateway.stores.contract import Store, StoreError
-from gateway.stores.keyring import KeysMissing
-from gateway.stores.webhooks import DeadLetter, Leased, WebhookStore
+from gateway.stores.webhooks import DeadLetter, Leased
 from gateway.webhooks import message
 from gateway.webhooks.registry import Webhooks
 
@@ -34,7 +32,6 @@ LOG = logging.getLogger(__name__)
 
 SLACK_S: Final = 5.0
 """What a lease is longer than an attempt may take: for the store and the log, before and after it."""
-_LONGEST_ERROR: Final = 200
 _RESTS: Final = 5
 """A receiver's first pause is that much shorter than that of the message that failed, for others may be taken."""
 
@@ -63,21 +60,20 @@ class Deliverer:
     def __init__(
         self,
         store: Store,
-        webhooks: WebhookStore,
+        webhooks: Webhooks,
         keys: AuditKeyring,
         log: AuditLog,
-        outgoing: Outgoing,
         settings: DeliverySettings | None = None,
     ) -> None:
         self.tally: Counter[str] = Counter()
         """Attempts by what became of them, since the process began."""
         self._webhooks = webhooks
+        self._queue = webhooks.store
         self._keys = keys
         self._log = log
-        self._outgoing = outgoing
         self._settings = settings or DeliverySettings()
         poll_s, discover_s = self._settings.poll_s, self._settings.discover_s
-        self._followers = Followers("webhooks", store, webhooks, self._turn, poll_s=poll_s, discover_s=discover_s)
+        self._followers = Followers("webhooks", store, webhooks.store, self._turn, poll_s=poll_s, discover_s=discover_s)
         self._room = asyncio.Semaphore(self._settings.at_once_in_all)
 
     async def run_forever(self) -> None:
@@ -105,21 +101,14 @@ class Deliverer:
         """Sends one message, if one is due and nobody else has it. Whether it was delivered. Raises StoreError."""
         async with self._room:
             owner = secrets.token_hex(8)
-            leased = await self._webhooks.lease(tenant, name, owner, self._settings.lease_s)
+            leased = await self._queue.lease(tenant, name, owner, self._settings.lease_s)
             if leased is None:
                 return False
-            try:
-                keys = await self._keys.tenant(tenant)
-            except (KeysMissing, KeyRefused):
-                return False  # erased, or not to be opened with these roots
-            record = (await self._webhooks.records(tenant)).get(name)
-            sink = unseal(keys, tenant, Webhooks.what(name), record) if record is not None else None
-            if sink is None:
-                if record is not None:
-                    LOG.error("webhooks.record_unreadable", extra={"fields": {"tenant": tenant, "webhook": name}})
+            opened = await self._webhooks.open(tenant, self._keys, name)
+            if opened is None:
                 return False
             try:
-                return await self._attempt(tenant, name, owner, keys, sink, leased)
+                return await self._attempt(tenant, name, owner, *opened, leased)
             except Problem:
                 # It is in no log that it was delivered: it goes again once the lease is over.
                 LOG.warning("webhooks.not_recorded", extra={"fields": {"webhook": name}})
@@ -134,25 +123,21 @@ class Deliverer:
             # Nobody of ours wrote it, or its key is gone: no attempt will change that.
             await self._bury(tenant, name, owner, leased, content, "it cannot be opened", 0)
             return True
-        try:
-            status = await send(self._outgoing, tenant, sink, ours.id, content.body)
-            error = "" if 200 <= status < 300 else f"the receiver answered {status}"
-        except (OutgoingFailed, OutgoingRefused) as failure:
-            status, error = 0, str(failure)
+        status, error = await self._webhooks.attempt(tenant, sink, ours.id, content.body)
         if not error:
             await self._record(tenant, name, leased, content, Outcome(Result.ALLOW, status=status))
             self.tally["delivered"] += 1
-            return await self._webhooks.delivered(tenant, name, owner, ours.lane)
+            return await self._queue.delivered(tenant, name, owner, ours.lane)
         self.tally["failed"] += 1
         told = {"webhook": name, "attempts": attempts, "reason": error}
         LOG.warning("webhooks.not_delivered", extra={"fields": told})
-        error, settings = error[:_LONGEST_ERROR], self._settings
+        settings = self._settings
         if status != GONE and time.time() - ours.put_ms / 1000 > settings.give_up_s:
             await self._bury(tenant, name, owner, leased, content, error, status)
             return False
         lane = pause_s(attempts, settings.first_pause_s, settings.longest_pause_s)
         rest = self._rest_s(leased)
-        await self._webhooks.failed(tenant, name, owner, ours.lane, error, (lane, rest), stop=status == GONE)
+        await self._queue.failed(tenant, name, owner, ours.lane, error, (lane, rest), stop=status == GONE)
         return False
 
     async def _bury(
@@ -168,7 +153,7 @@ class Deliverer:
         await self._record(tenant, name, leased, content, Outcome(Result.ERROR, "webhook_given_up", status))
         self.tally["given_up"] += 1
         dead = DeadLetter(leased.message, time.time_ns() // 1_000_000, leased.attempts + 1, error)
-        await self._webhooks.bury(tenant, name, owner, dead, self._settings.most_dead, self._rest_s(leased))
+        await self._queue.bury(tenant, name, owner, dead, self._settings.most_dead, self._rest_s(leased))
 
     async def _record(
         self, tenant: TenantId, name: str, leased: Leased, content: message.Content | None, outcome: Outcome

@@ -62,7 +62,7 @@ class Desk:
     def deliverer(self, settings: DeliverySettings = QUICK) -> Deliverer:
         """Of another replica each time."""
         at = self.stage
-        return Deliverer(at.store, self.webhooks.store, at.keyring, self.log, at.outgoing, settings)
+        return Deliverer(at.store, self.webhooks, at.keyring, self.log, settings)
 
     async def state(self, hook: NewReceiver, tenant: Any = TENANT) -> WebhookState:
         return await self.webhooks.store.state(tenant, hook.id)

@@ -15,26 +15,19 @@ import time
 from dataclasses import dataclass
 from itertools import takewhile
 from operator import itemgetter
-from typing import Final
 
 from gateway.audit.genuine import is_genuine, version_of
 from gateway.audit.search.terms import terms_of
-from gateway.audit.sinks import Sink, unseal
 from gateway.audit.streams.batch import Batch, Notice, Told
-from gateway.audit.streams.registry import Streams, send_batch
+from gateway.audit.streams.registry import Streams
 from gateway.followers import Followers, pause_s
-from gateway.ids.keys import KeyRefused
 from gateway.names import TenantId
-from gateway.outgoing import Outgoing, OutgoingFailed, OutgoingRefused
 from gateway.standard_webhooks import GONE
 from gateway.stores.audit_keyring import AuditKeyring
 from gateway.stores.contract import Store, StoredEvent
-from gateway.stores.keyring import KeysMissing
-from gateway.stores.streams import StreamState, StreamStore
+from gateway.stores.streams import StreamState
 
 LOG = logging.getLogger(__name__)
-
-_LONGEST_ERROR: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +48,18 @@ class Deliverer:
     def __init__(
         self,
         store: Store,
-        streams: StreamStore,
+        streams: Streams,
         keys: AuditKeyring,
-        outgoing: Outgoing,
         settings: DeliverySettings | None = None,
     ) -> None:
         self._store = store
         self._streams = streams
+        self._states = streams.store
         self._keys = keys
-        self._outgoing = outgoing
         self._settings = settings or DeliverySettings()
         self._owner = secrets.token_hex(8)
         poll_s, discover_s = self._settings.poll_s, self._settings.discover_s
-        self._followers = Followers("streams", store, streams, self.deliver, poll_s=poll_s, discover_s=discover_s)
+        self._followers = Followers("streams", store, streams.store, self.deliver, poll_s=poll_s, discover_s=discover_s)
         self._room = asyncio.Semaphore(self._settings.at_once)
 
     async def run_forever(self) -> None:
@@ -76,43 +68,28 @@ class Deliverer:
 
     async def deliver(self, tenant: TenantId, name: str) -> bool:
         """Sends one batch, if there is one and this replica has the stream. Whether there may be more. Raises StoreError."""
-        state = await self._streams.lease(tenant, name, self._owner, self._settings.lease_s)
+        state = await self._states.lease(tenant, name, self._owner, self._settings.lease_s)
         if state is None:
             return False
         before = state.cursor
         batch, cursor = await self._batch(tenant, state)
         if not batch.told and not batch.rows:
             return False
-        sink = await self._sink(tenant, name)
-        if sink is None:
+        opened = await self._streams.open(tenant, self._keys, name)
+        if opened is None:
             return False
         async with self._room:
             # Also so that the lease outlasts the attempt, however long it waited for its turn.
-            state = await self._streams.lease(tenant, name, self._owner, self._settings.lease_s, upto=cursor)
+            state = await self._states.lease(tenant, name, self._owner, self._settings.lease_s, upto=cursor)
             if state is None or state.cursor != before:
                 # Somebody else had it while this batch waited for its turn.
                 return state is not None
-            try:
-                status = await send_batch(self._outgoing, tenant, name, sink, batch)
-                error = "" if 200 <= status < 300 else f"the receiver answered {status}"
-            except (OutgoingFailed, OutgoingRefused) as failure:
-                status, error = 0, str(failure)
+            status, error = await self._streams.send(tenant, name, opened[1], batch)
         if error:
             await self._failed(tenant, name, state, error, stop=status == GONE)
             return False
         digest = _digest(batch.rows[-1]) if batch.rows else ""
-        return await self._streams.delivered(tenant, name, self._owner, cursor, digest)
-
-    async def _sink(self, tenant: TenantId, name: str) -> Sink | None:
-        try:
-            keys = await self._keys.tenant(tenant)
-        except (KeysMissing, KeyRefused):
-            return None  # erased, or not to be opened with these roots
-        record = (await self._streams.records(tenant)).get(name)
-        sink = unseal(keys, tenant, Streams.what(name), record) if record is not None else None
-        if sink is None and record is not None:
-            LOG.error("streams.record_unreadable", extra={"fields": {"tenant": tenant, "stream": name}})
-        return sink
+        return await self._states.delivered(tenant, name, self._owner, cursor, digest)
 
     async def _batch(self, tenant: TenantId, state: StreamState) -> tuple[Batch, int]:
         """What goes next, and the cursor once it is delivered."""
@@ -166,7 +143,7 @@ class Deliverer:
     async def _failed(self, tenant: TenantId, name: str, state: StreamState, error: str, *, stop: bool) -> None:
         failures = state.failures + 1
         pause = pause_s(failures, self._settings.first_pause_s, self._settings.longest_pause_s)
-        await self._streams.failed(tenant, name, self._owner, failures, error[:_LONGEST_ERROR], pause, stop=stop)
+        await self._states.failed(tenant, name, self._owner, failures, error, pause, stop=stop)
         LOG.warning("streams.not_delivered", extra={"fields": {"stream": name, "failures": failures, "reason": error}})
 
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from gateway.audit.receivers import NewReceiver, Receivers
-from gateway.audit.sinks import Sink, send
+from gateway.audit.sinks import Sink
 from gateway.audit.streams.batch import Batch, Format, Notice, Told
 from gateway.ids.keys import AuditKeys, Versions
 from gateway.names import TenantId
-from gateway.outgoing import Outgoing
 from gateway.standard_webhooks import message_id
 from gateway.stores.streams import StreamState, StreamStore
 
@@ -39,10 +38,9 @@ class Streams(Receivers[StreamState]):
         """A batch of one notice."""
         return _message(tenant, name, sink, Batch((Told(Notice.TEST, time.time_ns() // 1000),), ()))
 
-
-async def send_batch(outgoing: Outgoing, tenant: TenantId, name: str, sink: Sink, batch: Batch) -> int:
-    """The receiver's status. Raises OutgoingFailed and OutgoingRefused."""
-    return await send(outgoing, tenant, sink, *_message(tenant, name, sink, batch))
+    async def send(self, tenant: TenantId, name: str, sink: Sink, batch: Batch) -> tuple[int, str]:
+        """As `attempt`."""
+        return await self.attempt(tenant, sink, *_message(tenant, name, sink, batch))
 
 
 def _message(tenant: TenantId, name: str, sink: Sink, batch: Batch) -> tuple[str, bytes]:

@@ -141,7 +141,7 @@ class Stage:
 
     def deliverer(self, settings: DeliverySettings = QUICK) -> Deliverer:
         """Of another replica each time."""
-        return Deliverer(self.store, self.store.streams, self.keyring, self.outgoing, settings)
+        return Deliverer(self.store, self.streams, self.keyring, settings)
 
     async def append(self, number: int, tenant: TenantId = TENANT) -> None:
         self.writers += 1

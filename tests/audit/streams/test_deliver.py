@@ -344,8 +344,8 @@ async def test_dead_slow_and_hanging_receivers_slow_no_request(stage: Stage) -> 
         return taken
 
     alone = await requests()
-    patient = Outgoing(Reach.LOOPBACK, timeout_s=30.0)
-    deliverer = Deliverer(stage.store, stage.store.streams, stage.keyring, patient, QUICK)
+    patient = replace(stage.streams, outgoing=Outgoing(Reach.LOOPBACK, timeout_s=30.0))
+    deliverer = Deliverer(stage.store, patient, stage.keyring, QUICK)
     async with receiving(0) as hanging, receiving(500) as failing, receiving(pause_s=0.9) as slow:
         dead = Receiver(port=1)
         for receiver in (hanging, hanging, failing, slow, dead):
