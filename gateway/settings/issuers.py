@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.authn.issuer import IssuerSettings, mistakes
 from gateway.names import TenantId
 from gateway.settings.readers import read_bool, read_float, read_text, read_texts
+from gateway.settings.tables import TableKey, read_table
 
 _TENANT: Final = re.compile(r"[a-z2-7]{16}")
-
-
-@dataclass(frozen=True, slots=True)
-class IssuerKey:
-    read: Callable[[object], Any]
-    doc: str
-    example: str
-    """In TOML."""
 
 
 def _tenant(value: object) -> TenantId:
@@ -55,33 +47,33 @@ def _origins(value: object) -> tuple[str, ...]:
     return origins
 
 
-ISSUER_KEYS: Final[dict[str, IssuerKey]] = {
-    "issuer": IssuerKey(read_text, "The exact `iss` of its tokens.", '"https://id.example.com"'),
-    "audience": IssuerKey(read_text, "What a token's `aud` must be, or hold.", '"https://gateway.example.com"'),
-    "tenant": IssuerKey(
+ISSUER_KEYS: Final[dict[str, TableKey]] = {
+    "issuer": TableKey(read_text, "The exact `iss` of its tokens.", '"https://id.example.com"'),
+    "audience": TableKey(read_text, "What a token's `aud` must be, or hold.", '"https://gateway.example.com"'),
+    "tenant": TableKey(
         _tenant,
         "The ID of the one tenant that it speaks for (`tenant list`). Either this or tenants.",
         '"abcdefgh234567ab"',
     ),
-    "tenants": IssuerKey(
+    "tenants": TableKey(
         _tenants, "The closed list of tenants: an ID for each value of tenant_claim.", '{ acme = "abcdefgh234567ab" }'
     ),
-    "tenant_claim": IssuerKey(_path, "The claim that names the tenant: a name, or a list of names.", '"org_id"'),
-    "jwks_url": IssuerKey(
+    "tenant_claim": TableKey(_path, "The claim that names the tenant: a name, or a list of names.", '"org_id"'),
+    "jwks_url": TableKey(
         read_text, "Its keys. Left out: by OpenID Connect discovery.", '"https://id.example.com/keys"'
     ),
-    "algorithms": IssuerKey(read_texts, "Signature algorithms that it uses.", '["RS256", "ES256"]'),
-    "token_types": IssuerKey(read_texts, 'Accepted `typ` values. ["at+jwt"] shuts out ID tokens.', '["at+jwt", "jwt"]'),
-    "subject_claim": IssuerKey(_path, "The claim that names the person: a name, or a list of names.", '"sub"'),
-    "roles_claim": IssuerKey(_path, "The claim that lists the roles.", '["realm_access", "roles"]'),
-    "leeway_s": IssuerKey(read_float, "How far its clock may be off, in seconds.", "30.0"),
-    "max_lifetime_s": IssuerKey(read_float, "The longest lifetime of a token, in seconds.", "86400.0"),
-    "jwks_ttl_s": IssuerKey(read_float, "How long fetched keys are fresh, in seconds.", "600.0"),
-    "fetch_timeout_s": IssuerKey(read_float, "Limit of one fetch of its keys, in seconds.", "5.0"),
-    "allow_loopback_http": IssuerKey(
+    "algorithms": TableKey(read_texts, "Signature algorithms that it uses.", '["RS256", "ES256"]'),
+    "token_types": TableKey(read_texts, 'Accepted `typ` values. ["at+jwt"] shuts out ID tokens.', '["at+jwt", "jwt"]'),
+    "subject_claim": TableKey(_path, "The claim that names the person: a name, or a list of names.", '"sub"'),
+    "roles_claim": TableKey(_path, "The claim that lists the roles.", '["realm_access", "roles"]'),
+    "leeway_s": TableKey(read_float, "How far its clock may be off, in seconds.", "30.0"),
+    "max_lifetime_s": TableKey(read_float, "The longest lifetime of a token, in seconds.", "86400.0"),
+    "jwks_ttl_s": TableKey(read_float, "How long fetched keys are fresh, in seconds.", "600.0"),
+    "fetch_timeout_s": TableKey(read_float, "Limit of one fetch of its keys, in seconds.", "5.0"),
+    "allow_loopback_http": TableKey(
         read_bool, "Accepts http for a provider on this machine; refused in production.", "false"
     ),
-    "cors_origins": IssuerKey(
+    "cors_origins": TableKey(
         _origins, "Web origins whose pages may call the gateway with its tokens.", '["https://app.example.com"]'
     ),
 }
@@ -89,16 +81,7 @@ ISSUER_KEYS: Final[dict[str, IssuerKey]] = {
 
 def read_issuer(table: Mapping[str, object]) -> tuple[IssuerSettings, tuple[str, ...]] | dict[str, str]:
     """One table's settings and origins, or what is wrong with it: the mend by key."""
-    values: dict[str, Any] = {}
-    wrong = {name: "is missing" for name in ("issuer", "audience") if name not in table}
-    for name, value in table.items():
-        if name not in ISSUER_KEYS:
-            wrong[name] = f"is no key of an issuer; the keys are {', '.join(ISSUER_KEYS)}"
-            continue
-        try:
-            values[name] = ISSUER_KEYS[name].read(value)
-        except ValueError as error:
-            wrong[name] = str(error)
+    values, wrong = read_table(table, ISSUER_KEYS, ("issuer", "audience"), "an issuer")
     origins = values.pop("cors_origins", ())
     if wrong:
         return wrong

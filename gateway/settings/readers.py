@@ -167,6 +167,11 @@ def read_secret_file(path: Path) -> str:
     return text.decode("utf-8", "replace").strip()
 
 
+def read_token_file(value: object) -> str:
+    """The password or API key in a file that only we may read."""
+    return read_token(read_secret_file(read_path(value)))
+
+
 BY_TYPE: Final[dict[object, Reader]] = {
     str: read_text,
     str | None: read_text,
