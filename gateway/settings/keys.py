@@ -27,23 +27,6 @@ from gateway.settings.sections import (
 )
 from gateway.upstreams.limits import UpstreamLimits
 
-_UPSTREAM_DOCS: Final = {
-    "max_connections": "Connections to the upstream, open at once.",
-    "max_idle": "Idle connections kept for reuse.",
-    "max_waiting": "Requests that may wait for a connection; beyond, 503.",
-    "idle_expiry_s": "An idle connection is closed after this.",
-    "wait_timeout_s": "Longest wait for a connection.",
-    "connect_timeout_s": "From the first packet to the end of the TLS handshake.",
-    "headers_timeout_s": "From a request's last byte to the answer's header: covers the model's work on an answer in one piece.",
-    "idle_timeout_s": "Longest silence inside an answer.",
-    "total_timeout_s": "A whole call, its stream included.",
-    "max_header_bytes": "An answer's header.",
-    "max_buffered_bytes": "Read ahead of a slow client, per answer.",
-    "breaker_failures": "Failures to connect in a row after which the upstream counts as down.",
-    "breaker_open_s": "How long it then is not tried.",
-    "retry_pause_s": "Longest pause before a GET or DELETE is tried again.",
-}
-
 SECTIONS: Final[dict[str, type]] = {
     "": Settings,
     "server": Server,
@@ -100,7 +83,7 @@ class Key:
 def _rows(section: str, cls: type) -> Iterator[Key]:
     types = get_type_hints(cls)
     for one in fields(cls):
-        doc = one.metadata.get("doc") or (_UPSTREAM_DOCS[one.name] if cls is UpstreamLimits else "")
+        doc = one.metadata.get("doc")
         if not doc:
             continue
         default = None if one.default is MISSING else one.default
