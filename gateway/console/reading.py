@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.audit.lenient import part, parts, text
 from gateway.audit.persons import NETWORK, SUBJECT, unsealed
 from gateway.ids.keys import AuditKeys, Versions
 from gateway.names import TenantId
@@ -71,37 +72,36 @@ class Row:
 
 def read(stored: StoredEvent, tenant: TenantId, keys: Versions[AuditKeys]) -> Row:
     fields = _parsed(stored.body)
-    actor, outcome, request = (_part(fields, name) for name in ("actor", "outcome", "request"))
+    actor, outcome, request = (part(fields, name) for name in ("actor", "outcome", "request"))
     readable = isinstance(fields.get("type"), str) and bool(actor)
-    sealed, network = _text(actor, "sealed"), _text(request, "network")
-    targets = fields.get("targets")
-    listed = [one for one in targets if isinstance(one, dict)] if isinstance(targets, list) else []
+    sealed, network = text(actor, "sealed"), text(request, "network")
+    targets = parts(fields, "targets")
     count = fields.get("targets_count")
-    changes = _part(fields, "changes")
+    changes = part(fields, "changes")
     chain = actor.get("chain")
     return Row(
         seq=stored.seq,
         readable=readable,
         when=_moment(fields.get("ts")),
-        type=_text(fields, "type") if readable else UNREADABLE,
-        result=(_text(outcome, "result") or INTENT) if readable else UNREADABLE,
-        reason=_text(outcome, "reason"),
+        type=text(fields, "type") if readable else UNREADABLE,
+        result=(text(outcome, "result") or INTENT) if readable else UNREADABLE,
+        reason=text(outcome, "reason"),
         status=_number(outcome, "status"),
-        policy=_text(outcome, "policy"),
+        policy=text(outcome, "policy"),
         name=(unsealed(keys, tenant, SUBJECT, sealed) or "") if sealed else "",
-        pseudonym=_text(actor, "pseudonym"),
-        kind=_text(actor, "kind"),
-        issuer=_text(actor, "issuer"),
-        auth=_text(actor, "auth"),
+        pseudonym=text(actor, "pseudonym"),
+        kind=text(actor, "kind"),
+        issuer=text(actor, "issuer"),
+        auth=text(actor, "auth"),
         chain=tuple(map(str, chain)) if isinstance(chain, list) else (),
-        request_id=_text(request, "id"),
-        method=_text(request, "method"),
-        route=_text(request, "route"),
-        model=_text(request, "model"),
+        request_id=text(request, "id"),
+        method=text(request, "method"),
+        route=text(request, "route"),
+        model=text(request, "model"),
         network=(unsealed(keys, tenant, NETWORK, network) or "") if network else "",
         sealed_network=network,
-        targets=tuple(Target(_text(one, "kind"), _text(one, "id")) for one in listed),
-        targets_count=count if isinstance(count, int) else len(listed),
+        targets=tuple(Target(text(one, "kind"), text(one, "id")) for one in targets),
+        targets_count=count if isinstance(count, int) else len(targets),
         changes=tuple((str(name), _written(value)) for name, value in changes.items()),
         fields=fields,
         body=stored.body,
@@ -120,16 +120,6 @@ def _parsed(body: bytes) -> Mapping[str, Any]:
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _part(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = fields.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _text(fields: Mapping[str, Any], name: str) -> str:
-    value = fields.get(name)
-    return value if isinstance(value, str) else ""
 
 
 def _number(fields: Mapping[str, Any], name: str) -> int:

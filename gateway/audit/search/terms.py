@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from gateway.audit.event import EventType
+from gateway.audit.lenient import caller, part, parts, text
 from gateway.audit.search.query import LAST_US, Field
 
 
@@ -47,26 +47,15 @@ def terms_of(body: bytes) -> Terms:
         event = None
     if not isinstance(event, dict):
         return Terms(0, {}, ())
-    values = {field: _text(_part(event, part).get(name)) for field, part, name in _PLACES}
-    values[Field.PHASE], values[Field.TYPE] = _text(event.get("phase")), _text(event.get("type"))
-    if chain := _part(event, "actor").get("chain"):
-        values[Field.VIA] = _text(chain[0] if isinstance(chain, list) else None)
+    values = {field: text(part(event, place), name) for field, place, name in _PLACES}
+    values[Field.PHASE], values[Field.TYPE] = text(event, "phase"), text(event, "type")
+    values[Field.VIA] = caller(part(event, "actor"))
     if event.get("type") == EventType.REFUSALS_SUMMED:
-        values[Field.ACTOR] = _text(_part(event, "changes").get("actor"))
-    listed = event.get("targets")
-    named = [_text(one.get("id")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        values[Field.ACTOR] = text(part(event, "changes"), "actor")
+    named = [text(one, "id") for one in parts(event, "targets")]
     ts_us = event.get("ts")
     return Terms(
         ts_us if isinstance(ts_us, int) and 0 < ts_us <= LAST_US else 0,
         {field: value for field, value in values.items() if value},
         tuple(dict.fromkeys(filter(None, named))),
     )
-
-
-def _part(event: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = event.get(name)
-    return part if isinstance(part, dict) else {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

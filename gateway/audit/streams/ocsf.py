@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 
 import gateway
+from gateway.audit.lenient import caller, part, parts, text
 
 SCHEMA: Final = "1.6.0"
 CATEGORY: Final = 6
@@ -92,11 +93,11 @@ def to_ocsf(seq: int | None, body: bytes, tenant: str) -> dict[str, Any]:
     `seq`: the event's number in the log; None: it is not in the log.
     """
     event = _read(body)
-    actor, request, outcome = _part(event, "actor"), _part(event, "request"), _part(event, "outcome")
+    actor, request, outcome = part(event, "actor"), part(event, "request"), part(event, "outcome")
     kind, result, reason = (
-        _text(event, "type") or "event.unreadable",
-        _text(outcome, "result"),
-        _text(outcome, "reason"),
+        text(event, "type") or "event.unreadable",
+        text(outcome, "result"),
+        text(outcome, "reason"),
     )
     verb = kind.rpartition(".")[2]
     activity = _ACTIVITIES.get(verb, _OTHER)
@@ -110,7 +111,7 @@ def to_ocsf(seq: int | None, body: bytes, tenant: str) -> dict[str, Any]:
             "actor": _actor(actor),
             "api": {
                 "operation": kind,
-                "request": {"uid": _text(request, "id")} if _text(request, "id") else None,
+                "request": {"uid": text(request, "id")} if text(request, "id") else None,
                 "response": {"code": outcome.get("status"), "error": reason} if outcome.get("status") else None,
                 "service": {"name": "coatcheck"},
             },
@@ -121,23 +122,23 @@ def to_ocsf(seq: int | None, body: bytes, tenant: str) -> dict[str, Any]:
             "duration": _milliseconds(request.get("duration_us")),
             "http_request": _http_request(request),
             "http_response": {"code": outcome["status"]} if outcome.get("status") else None,
-            "message": " ".join(filter(None, (kind, result or _text(event, "phase"), reason))),
+            "message": " ".join(filter(None, (kind, result or text(event, "phase"), reason))),
             "metadata": {
-                "correlation_uid": _text(request, "id"),
+                "correlation_uid": text(request, "id"),
                 "event_code": kind,
                 "log_name": "audit",
                 "product": {"name": "Coatcheck", "vendor_name": "Coatcheck", "version": gateway.__version__},
                 "sequence": seq,
                 "tenant_uid": tenant,
-                "uid": _text(event, "id"),
+                "uid": text(event, "id"),
                 "version": SCHEMA,
             },
             "raw_data": body.decode("utf-8", "backslashreplace"),
-            "resources": _resources(event.get("targets")),
+            "resources": [{"type": text(one, "kind"), "uid": text(one, "id")} for one in parts(event, "targets")],
             "severity": severity[1],
             "severity_id": severity[0],
-            "src_endpoint": {"uid": _text(request, "network")}
-            if _text(request, "network")
+            "src_endpoint": {"uid": text(request, "network")}
+            if text(request, "network")
             else {"svc_name": "coatcheck"},
             "status": status[1],
             "status_code": str(outcome["status"]) if outcome.get("status") else None,
@@ -153,34 +154,28 @@ def to_ocsf(seq: int | None, body: bytes, tenant: str) -> dict[str, Any]:
 
 def _actor(actor: Mapping[str, Any]) -> dict[str, Any]:
     """People stand in the log as pseudonyms, and so they do here."""
-    kind = _text(actor, "kind") or "unknown"
+    kind = text(actor, "kind") or "unknown"
     number, name = _USER_TYPES.get(kind, (_OTHER, kind))
-    chain = actor.get("chain")
     return {
-        "app_uid": chain[0] if isinstance(chain, list) and chain and isinstance(chain[0], str) else None,
+        "app_uid": caller(actor),
         "user": {
-            "domain": _text(actor, "issuer"),
+            "domain": text(actor, "issuer"),
             "type": name,
             "type_id": number,
-            "uid": _text(actor, "pseudonym") or kind,
+            "uid": text(actor, "pseudonym") or kind,
         },
     }
 
 
 def _http_request(request: Mapping[str, Any]) -> dict[str, Any] | None:
-    method, route = _text(request, "method"), _text(request, "route")
+    method, route = text(request, "method"), text(request, "route")
     if not method and not route:
         return None
     return {
         "http_method": method if method in _METHODS else None,
-        "uid": _text(request, "id"),
+        "uid": text(request, "id"),
         "url": {"path": route} if route else None,
     }
-
-
-def _resources(targets: object) -> list[dict[str, str]]:
-    listed = targets if isinstance(targets, list) else []
-    return [{"type": _text(one, "kind"), "uid": _text(one, "id")} for one in listed if isinstance(one, dict)]
 
 
 def _unmapped(event: Mapping[str, Any], request: Mapping[str, Any], outcome: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,16 +202,6 @@ def _read(body: bytes) -> Mapping[str, Any]:
     except (ValueError, orjson.JSONEncodeError):
         return {}
     return event if isinstance(event, dict) else {}
-
-
-def _part(event: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = event.get(name)
-    return part if isinstance(part, dict) else {}
-
-
-def _text(part: Mapping[str, Any], name: str) -> str:
-    value = part.get(name)
-    return value if isinstance(value, str) else ""
 
 
 def _milliseconds(duration_us: object) -> int | None:
