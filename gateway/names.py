@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NewType
+from typing import Final, NewType
 
 RequestId = NewType("RequestId", str)
 """`req_` and 32 hex digits; made by the gateway for every request, and the only request ID that a client sees."""
@@ -14,7 +15,13 @@ RequestId = NewType("RequestId", str)
 TenantId = NewType("TenantId", str)
 """16 lower-case base32 characters, random, never reused, never derived from the tenant's name."""
 
+_TENANT_ID: Final = re.compile(r"[a-z2-7]{16}")
 _REPR_KEY = os.urandom(16)
+
+
+def is_tenant_id(text: str) -> bool:
+    """Whether it looks like one."""
+    return _TENANT_ID.fullmatch(text) is not None
 
 
 class Kind(StrEnum):

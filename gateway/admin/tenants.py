@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
@@ -15,10 +14,9 @@ from gateway.admin.administration import AdminEvent, AdminInvalid, Administratio
 from gateway.authn.claims import is_name
 from gateway.ids.encoding import lp
 from gateway.ids.keys import NONCE_BYTES, DeploymentKeys, Purpose, derive
-from gateway.names import Tenant, TenantId
+from gateway.names import Tenant, TenantId, is_tenant_id
 from gateway.stores.contract import TenantStatus
 
-_TENANT_ID: Final = re.compile(r"[a-z2-7]{16}")
 _BLOCK: Final = 64
 # Names are padded with spaces to whole blocks, so that an entry's length says little.
 
@@ -29,7 +27,7 @@ async def create_tenant(admin: Administration, name: str) -> TenantId:
     The keys come first: a tenant that is in the directory always has keys. What breaks off before that leaves
     keys of nobody behind.
     """
-    if not is_name(name) or _TENANT_ID.fullmatch(name):
+    if not is_name(name) or is_tenant_id(name):
         raise AdminInvalid("a tenant's name is 1 to 256 printable characters, and does not look like a tenant ID")
     async for tenant in list_tenants(admin):
         if tenant.name == name:
@@ -98,7 +96,7 @@ async def rotate_tenant(
 
 async def find_tenant(admin: Administration, name_or_id: str) -> TenantId:
     """The tenant that an operator means. Raises AdminMissing where none, AdminRefused where several have that name."""
-    if _TENANT_ID.fullmatch(name_or_id):
+    if is_tenant_id(name_or_id):
         tenant = TenantId(name_or_id)
         if await admin.store.tenant_record(tenant) is None:
             raise AdminMissing(f"no tenant {name_or_id}; `tenant list` shows them all")

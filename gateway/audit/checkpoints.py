@@ -28,7 +28,7 @@ from gateway.names import TenantId
 from gateway.stores.audit_keyring import AuditKeyring
 from gateway.stores.contract import Store, StoredEvent, StoreError, TenantStatus
 from gateway.stores.keyring import KeysMissing
-from gateway.stores.keyspace import is_tenant_id
+from gateway.stores.keyspace import is_safe_name
 from gateway.stores.log import LogState, Signed
 from gateway.tasks import Tasks
 
@@ -123,7 +123,7 @@ class Checkpointer:
         Where anchors do not answer, it ends at the limit; the logs are compared later, and nothing of them is signed until then.
         """
         for tenant in tenants:
-            if is_tenant_id(tenant):
+            if is_safe_name(tenant):
                 self._new.setdefault(tenant, 0)
             else:
                 LOG.error("audit.no_tenant")

@@ -29,7 +29,7 @@ from gateway.names import TenantId
 from gateway.stores.audit_keyring import AuditKeyring
 from gateway.stores.contract import Store, StoredEvent, StoreError, TenantStatus
 from gateway.stores.keyring import KeysMissing
-from gateway.stores.keyspace import is_tenant_id
+from gateway.stores.keyspace import is_safe_name
 from gateway.stores.log import LogState
 
 LOG = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Retention:
         while True:
             try:
                 async for tenant, _ in self._store.tenants():
-                    if is_tenant_id(tenant):
+                    if is_safe_name(tenant):
                         await self.try_retire(tenant)
             except StoreError as error:
                 LOG.warning("audit.retention_failed", extra={"fields": {"reason": str(error)}})

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.authn.issuer import IssuerSettings, mistakes
-from gateway.names import TenantId
+from gateway.names import TenantId, is_tenant_id
 from gateway.settings.readers import read_bool, read_float, read_text, read_texts
 from gateway.settings.tables import TableKey, read_table
-
-_TENANT: Final = re.compile(r"[a-z2-7]{16}")
 
 
 def _tenant(value: object) -> TenantId:
     text = read_text(value)
-    if not _TENANT.fullmatch(text):
+    if not is_tenant_id(text):
         raise ValueError("must be a tenant's ID, 16 of a-z and 2-7, as 'tenant list' shows it")
     return TenantId(text)
 

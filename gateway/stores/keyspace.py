@@ -100,7 +100,7 @@ class TenantKeys:
         return b"%b:idem:%b" % (self.tag, token.encode())
 
 
-def is_tenant_id(text: str) -> bool:
+def is_safe_name(text: str) -> bool:
     """Whether a name made of it stays in its slot and its folder."""
     return text.isascii() and text.isalnum()
 
@@ -108,7 +108,7 @@ def is_tenant_id(text: str) -> bool:
 @lru_cache(maxsize=8192)
 def tenant_keys(tenant: TenantId) -> TenantKeys:
     """Raises ValueError for what cannot be a tenant's ID, so that no name can leave its tenant's slot."""
-    if not is_tenant_id(tenant):
+    if not is_safe_name(tenant):
         raise ValueError("not a tenant ID")
     tag = b"{t:%b}" % tenant.encode()
     return TenantKeys(
