@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from gateway.audit.anchors.contract import Anchor
 from gateway.audit.checkpoints import Checkpointer
 from gateway.audit.event import Actor, Change, Event, Outcome, Phase, RequestFacts, Result, Target
 from gateway.audit.log import AuditLog
+from gateway.clock import now_us
 from gateway.errors import Problem, Reason
 from gateway.names import Kind, OpaqueId, TenantId
 from gateway.pipeline.deciding import check_status
@@ -166,7 +166,7 @@ class Administration:
         named = tuple(Target(kind.value, opaque.text) for kind, opaque in targets)
         caller = self.caller
         intent = Event(
-            tenant, _now_us(), what, Phase.INTENT, caller.actor, caller.request, targets=named, changes=changes or {}
+            tenant, now_us(), what, Phase.INTENT, caller.actor, caller.request, targets=named, changes=changes or {}
         )
         try:
             begun = await self.log.begin(tenant, intent, credential=caller.credential, lookups=lookups, open_s=_OPEN_S)
@@ -202,9 +202,7 @@ class Administration:
         """A single event, allowed where no `outcome` is given, and its number; 0: the tenant is unknown or erased. Raises Problem
         where it can't be written."""
         caller, ending = self.caller, outcome or Outcome(Result.ALLOW)
-        event = Event(
-            tenant, _now_us(), what, Phase.SINGLE, caller.actor, caller.request, ending, changes=changes or {}
-        )
+        event = Event(tenant, now_us(), what, Phase.SINGLE, caller.actor, caller.request, ending, changes=changes or {})
         return (await self.log.record(tenant, event)).seq
 
     @staticmethod
@@ -212,7 +210,7 @@ class Administration:
         """The intent's next event."""
         every = {**intent.changes, **changes}
         return Event(
-            intent.tenant, _now_us(), intent.type, phase, intent.actor, intent.request, outcome, intent.targets, every
+            intent.tenant, now_us(), intent.type, phase, intent.actor, intent.request, outcome, intent.targets, every
         )
 
     async def _close(self, recording: Recording, outcome: Outcome, changes: Mapping[str, Change]) -> None:
@@ -221,7 +219,3 @@ class Administration:
             await self.log.finish(recording.intent.tenant, (event,), begun=recording.begun)
         except Problem as problem:
             raise AdminUnavailable("its outcome could not be recorded; the log will show it as unknown") from problem
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000

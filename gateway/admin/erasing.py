@@ -27,6 +27,7 @@ from gateway.audit.layout import HEAD, MANIFEST, UNFINISHED
 from gateway.audit.search.query import Query
 from gateway.audit.source import EvidenceRefused
 from gateway.audit.tree import Frontier
+from gateway.clock import now_us
 from gateway.mapping import Mapper
 from gateway.names import Kind, TenantId
 from gateway.stores.contract import TenantStatus
@@ -220,7 +221,7 @@ async def _keep_log(admin: Administration, tenant: TenantId, unlocked: Unlocked,
     await asyncio.to_thread(_write, folder / KEYS, "".join(f"{key}\n" for key in keys))
     if not await asyncio.to_thread((path / MANIFEST).exists):
         try:
-            await export(await open_log(admin, tenant), Query(), path, made_us=time.time_ns() // 1000)
+            await export(await open_log(admin, tenant), Query(), path, made_us=now_us())
         except EvidenceRefused as refused:
             raise AdminRefused(f"the log cannot be kept: {refused} ({path.name}/{UNFINISHED})") from None
     note = await asyncio.to_thread((path / HEAD).read_text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from gateway.audit.layout import Manifest
 from gateway.audit.prove import prove
 from gateway.audit.search.query import Query
 from gateway.audit.source import EvidenceRefused, Log, log_of
+from gateway.clock import now_us
 from gateway.names import TenantId
 from gateway.stores.contract import TenantStatus
 
@@ -49,7 +49,7 @@ async def export_log(
     """Exports what the query finds into `folder`, or goes on with it. On record. Raises AdminRefused."""
     log = await _recorded_log(admin, tenant, AdminEvent.AUDIT_EXPORT, {"query": urlencode(query.items())})
     try:
-        return await export(log, query, folder, made_us=time.time_ns() // 1000, progress=progress)
+        return await export(log, query, folder, made_us=now_us(), progress=progress)
     except EvidenceRefused as refused:
         raise AdminRefused(str(refused)) from None
 

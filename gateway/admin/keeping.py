@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 from gateway.admin.administration import AdminEvent, AdminInvalid, Administration, AdminMissing, AdminRefused
 from gateway.audit.anchors.contract import AnchorFailed
 from gateway.audit.resealing import Resealed, ResealRefused, reseal
+from gateway.clock import now_us
 from gateway.names import TenantId
 from gateway.outgoing import Outgoing, OutgoingRefused
 from gateway.stores.log import LogState, Rules
@@ -43,9 +42,7 @@ async def reseal_log(admin: Administration, tenant: TenantId) -> Resealed:
     """Accepts that events of a halted log are lost; the log itself is the record. Raises AdminRefused."""
     deployment, audit = (await admin.keyring.deployment()).keys.deployment, (await admin.unlock(tenant)).keys.audit
     try:
-        return await reseal(
-            admin.store, admin.anchors, tenant, deployment, audit, admin.caller.actor, time.time_ns() // 1000
-        )
+        return await reseal(admin.store, admin.anchors, tenant, deployment, audit, admin.caller.actor, now_us())
     except ResealRefused as refused:
         raise AdminRefused(str(refused)) from None
     except AnchorFailed as failed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from gateway.audit.log import AuditLog
 from gateway.audit.persons import NETWORK, digest, person, sealed
 from gateway.audit.search.contract import Search
 from gateway.audit.streams.registry import Streams
+from gateway.clock import now_us
 from gateway.console.integrity import Integrity
 from gateway.console.reviewer import Reviewer
 from gateway.console.seats import Seats
@@ -157,7 +157,7 @@ class Visit:
             outcome = denied(refused.reason)
             raise
         finally:
-            ended = replace(intent, ts_us=_now_us(), phase=Phase.OUTCOME, outcome=outcome, changes=told)
+            ended = replace(intent, ts_us=now_us(), phase=Phase.OUTCOME, outcome=outcome, changes=told)
             await self.desk.log.finish(self.tenant, (ended,), begun=begun)
 
     def _noted(self, noted: Mapping[str, Change] | None) -> dict[str, Change]:
@@ -211,13 +211,7 @@ def event_of(
         agent=digest(keys, "agent", tenant, agent[:MAX_NOTED].encode()) if agent else "",
     )
     phase = Phase.SINGLE if outcome else Phase.INTENT
-    return Event(
-        tenant, _now_us(), type_, phase, person(keys, version, who.principal), facts, outcome, targets, changes
-    )
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000
+    return Event(tenant, now_us(), type_, phase, person(keys, version, who.principal), facts, outcome, targets, changes)
 
 
 def allowed(status: int = 200) -> Outcome:

@@ -20,6 +20,7 @@ from typing import Final
 from gateway.audit.export import export
 from gateway.audit.search.query import Query
 from gateway.audit.source import EvidenceRefused, Log, log_of
+from gateway.clock import now_us
 from gateway.console.desk import Visit
 from gateway.console.sending import Pieces, ensure_session
 from gateway.stores.keyring import KeysMissing
@@ -52,7 +53,7 @@ async def evidence(visit: Visit, query: Query) -> AsyncIterator[bytes]:
         try:
             made = Path(folder.name) / "export"
             try:
-                await export(await _signed_log(visit), query, made, made_us=time.time_ns() // 1000)
+                await export(await _signed_log(visit), query, made, made_us=now_us())
                 # What follows may be less than a piece, and making it may have taken long.
                 await ensure_session(visit)
             except EvidenceRefused as refused:

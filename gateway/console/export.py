@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from gateway.audit.event import EventType
 from gateway.audit.search.query import Query, write_moment
+from gateway.clock import now_us
 from gateway.console.desk import Refusal, Refused, Visit, allowed
 from gateway.console.evidence import evidence
 from gateway.console.integrity import Finding
@@ -43,7 +44,7 @@ async def export(visit: Visit) -> Response:
     formats = [value for name, value in pairs if name == "format"]
     if len(formats) != 1 or formats[0] not in FORMATS:
         raise Refused(Refusal.BAD_REQUEST, "An export is jsonl, csv or evidence.")
-    query = Query.parse([(name, value) for name, value in pairs if name != "format"]).at(time.time_ns() // 1000)
+    query = Query.parse([(name, value) for name, value in pairs if name != "format"]).at(now_us())
     if visit.desk.exports.are_full(visit.session):
         raise Refused(Refusal.TOO_MANY, "Too many exports are on their way. Wait until one has ended.")
     with ExitStack() as held:
@@ -87,7 +88,7 @@ async def _zipped(visit: Visit, query: Query, form: str, finding: Finding) -> As
         manifest = {
             "format": "coatcheck-console-export/1",
             "tenant": visit.tenant,
-            "made": write_moment(time.time_ns() // 1000),
+            "made": write_moment(now_us()),
             "query": [list(pair) for pair in query.items()],
             "events": number,
             "first": first,

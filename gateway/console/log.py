@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from gateway.audit.event import Phase, Result
 from gateway.audit.search.query import Field, Query, QueryRefused
+from gateway.clock import now_us
 from gateway.console.desk import Page, Refusal, Refused, Visit
 from gateway.console.pages import query_url
 from gateway.console.picture import draw
@@ -84,7 +84,7 @@ async def log(visit: Visit) -> Page | Response:
     found, number, histogram, facets = await asyncio.gather(
         search.search(tenant, query, before_seq=ask.before, after_seq=ask.after, limit=ROWS),
         search.count(tenant, query),
-        search.histogram(tenant, outcomes(query.at(_now_us())), BARS),
+        search.histogram(tenant, outcomes(query.at(now_us())), BARS),
         facets_of(visit, query),
     )
     return Page("log.html", {
@@ -148,7 +148,3 @@ def _seq(own: dict[str, str], name: str) -> int | None:
     if not (text.isascii() and text.isdecimal() and len(text) <= 15):
         raise QueryRefused(f"{name}: a record's number is expected")
     return int(text)
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000

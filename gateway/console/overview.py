@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Final
 
 from starlette.responses import RedirectResponse, Response
 
 from gateway.audit.event import EventType, Result
 from gateway.audit.search.query import Field, Query
+from gateway.clock import now_us
 from gateway.console.desk import Page, Visit
 from gateway.console.log import names_of, outcomes
 from gateway.console.picture import draw
@@ -29,7 +29,7 @@ _REVIEWS: Final = (
 async def overview(visit: Visit) -> Page:
     day = Query(last_s=DAY_S)
     search, tenant = visit.desk.search, visit.tenant
-    answered = outcomes(day.at(time.time_ns() // 1000))
+    answered = outcomes(day.at(now_us()))
     for review in _REVIEWS:
         answered = answered.with_filter(Field.TYPE, review.value, negated=True)
     refused = answered.with_filter(Field.RESULT, Result.DENY.value)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from typing import Final
 
 from gateway.audit.event import Actor, Change, Event, Outcome, Phase, RequestFacts, Result, Target
 from gateway.audit.persons import NETWORK, digest, person, sealed
+from gateway.clock import now_us
 from gateway.errors import Problem, Reason
 from gateway.ids.keys import AuditKeys, Versions
 from gateway.names import Principal, TenantId
@@ -169,7 +169,7 @@ def _event(
     )
     return Event(
         tenant=exchange.known_principal.tenant,
-        ts_us=time.time_ns() // 1000,
+        ts_us=now_us(),
         type=route.action if route else UNROUTED,
         phase=phase,
         actor=who,

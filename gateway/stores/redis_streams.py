@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
+from gateway.clock import now_ms
 from gateway.names import TenantId
 from gateway.stores import keyspace
 from gateway.stores.keyspace import tenant_keys
@@ -44,7 +44,7 @@ class RedisStreams(RedisReceivers):
         names = tenant_keys(tenant)
         meta = self._on(tenant, "HMGET", names.meta, "seq")
         seq, (retry, *fields) = await meta, await self._on(tenant, "HMGET", names.stream(stream), "retry", *_FIELDS)
-        return _state([seq[0], int(retry or 0) - time.time_ns() // 1_000_000, *fields])
+        return _state([seq[0], int(retry or 0) - now_ms(), *fields])
 
     async def lease(
         self, tenant: TenantId, stream: str, owner: str, lease_s: float, *, upto: int = 0

@@ -17,6 +17,7 @@ from typing import Final
 from gateway.audit.event import Change, EventType, Outcome, Result
 from gateway.audit.log import AuditLog
 from gateway.audit.sinks import Sink
+from gateway.clock import now_ms
 from gateway.errors import Problem
 from gateway.followers import Followers, pause_s
 from gateway.ids.keys import AuditKeys, Versions
@@ -152,7 +153,7 @@ class Deliverer:
     ) -> None:
         await self._record(tenant, name, leased, content, Outcome(Result.ERROR, "webhook_given_up", status))
         self.tally["given_up"] += 1
-        dead = DeadLetter(leased.message, time.time_ns() // 1_000_000, leased.attempts + 1, error)
+        dead = DeadLetter(leased.message, now_ms(), leased.attempts + 1, error)
         await self._queue.bury(tenant, name, owner, dead, self._settings.most_dead, self._rest_s(leased))
 
     async def _record(

@@ -20,6 +20,7 @@ import orjson
 
 from gateway.audit.event import Change, EventType, Outcome, Result, Target
 from gateway.audit.log import AuditLog
+from gateway.clock import now_ms
 from gateway.errors import Problem, Reason
 from gateway.mapping import Mappers, Opened
 from gateway.names import Kind, TenantId
@@ -181,7 +182,7 @@ class Intake:
             return
         for name in names:
             ours = message_id(name, id_.encode())
-            message = seal(keys, tenant, name, ours, found.opened.h.hex(), time.time_ns() // 1_000_000, content)
+            message = seal(keys, tenant, name, ours, found.opened.h.hex(), now_ms(), content)
             if await self._store.put(tenant, name, message, MOST_WAITING) is Put.FULL:
                 changes: dict[str, Change] = {"webhook": name, "message": ours}
                 full = Outcome(Result.ERROR, "webhook_full")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import orjson
 
 from gateway.audit.event import SYSTEM, Change, Event, EventType, Outcome, Phase, Target
 from gateway.audit.persons import sealed, unsealed
+from gateway.clock import now_us
 from gateway.ids.keys import AuditKeys, Versions
 from gateway.names import TenantId
 from gateway.stores.webhooks import Message
@@ -55,6 +55,4 @@ def event(
     """What the tenant's log says of a message."""
     said = {**changes, "event": content.type} if content else changes
     targets = (content.target,) if content else ()
-    return Event(
-        tenant, time.time_ns() // 1000, type_, Phase.SINGLE, SYSTEM, outcome=outcome, targets=targets, changes=said
-    )
+    return Event(tenant, now_us(), type_, Phase.SINGLE, SYSTEM, outcome=outcome, targets=targets, changes=said)

@@ -12,6 +12,7 @@ import orjson
 
 from gateway.audit.receivers import NewReceiver, ReceiverMissing, ReceiverRefused, Receivers
 from gateway.audit.sinks import Sink, seal
+from gateway.clock import now_ms
 from gateway.ids.keys import AuditKeys, Versions
 from gateway.names import TenantId
 from gateway.standard_webhooks import SECRET_BYTES, message_id, show_secret
@@ -72,7 +73,7 @@ class Webhooks(Receivers[WebhookState]):
         if id_ and not letters:
             raise ReceiverMissing("the webhook has no such dead letter")
         for letter in letters:
-            again = replace(letter.message, put_ms=time.time_ns() // 1_000_000)
+            again = replace(letter.message, put_ms=now_ms())
             put = await self.store.put(tenant, name, again, MOST_WAITING, again=True)
             if put is not Put.TAKEN:
                 raise ReceiverRefused("too many messages wait already") if put is Put.FULL else self.missing()

@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import logging
 import secrets
-import time
 from dataclasses import dataclass
 from itertools import takewhile
 from operator import itemgetter
@@ -20,6 +19,7 @@ from gateway.audit.genuine import is_genuine, version_of
 from gateway.audit.search.terms import terms_of
 from gateway.audit.streams.batch import Batch, Notice, Told
 from gateway.audit.streams.registry import Streams
+from gateway.clock import now_us
 from gateway.followers import Followers, pause_s
 from gateway.names import TenantId
 from gateway.standard_webhooks import GONE
@@ -98,7 +98,7 @@ class Deliverer:
             return Batch((), ()), cursor
         if state.seq < cursor:
             # Told at once: once the log has grown again, nothing tells where the old part ends.
-            return Batch((Told(Notice.CUT, time.time_ns() // 1000, state.seq + 1, cursor),), ()), state.seq
+            return Batch((Told(Notice.CUT, now_us(), state.seq + 1, cursor),), ()), state.seq
         rows = await self._store.read_events(tenant, max(0, cursor - 1), most + 1)
         replaced = False
         if cursor and rows and rows[0].seq == cursor:
@@ -111,7 +111,7 @@ class Deliverer:
         if not invented and not rows:
             return Batch((), ()), cursor
         # By an event, so that the batch is the same if it goes again; rows that nobody of ours wrote have no say.
-        ts_us = terms_of(rows[0].body).ts_us if rows else time.time_ns() // 1000
+        ts_us = terms_of(rows[0].body).ts_us if rows else now_us()
         told: list[Told] = []
         if replaced:
             told.append(Told(Notice.REPLACED, ts_us, cursor, cursor))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from gateway.audit.receivers import NewReceiver, Receivers
 from gateway.audit.sinks import Sink
 from gateway.audit.streams.batch import Batch, Format, Notice, Told
+from gateway.clock import now_us
 from gateway.ids.keys import AuditKeys, Versions
 from gateway.names import TenantId
 from gateway.standard_webhooks import message_id
@@ -36,7 +36,7 @@ class Streams(Receivers[StreamState]):
 
     def trial(self, tenant: TenantId, name: str, sink: Sink) -> tuple[str, bytes]:
         """A batch of one notice."""
-        return _message(tenant, name, sink, Batch((Told(Notice.TEST, time.time_ns() // 1000),), ()))
+        return _message(tenant, name, sink, Batch((Told(Notice.TEST, now_us()),), ()))
 
     async def send(self, tenant: TenantId, name: str, sink: Sink, batch: Batch) -> tuple[int, str]:
         """As `attempt`."""
