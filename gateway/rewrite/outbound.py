@@ -12,7 +12,7 @@ from typing import Any
 from gateway.errors import Problem, Reason
 from gateway.rewrite.error_text import rebuild
 from gateway.rewrite.id_table import IdTable, Minted, Minter, Touched
-from gateway.rewrite.sift import Findings, sift
+from gateway.rewrite.sift import Findings, Holder, Key, sift
 from gateway.rewrite.splice import Edit, parse, splice
 from gateway.surfaces.spec import Spec
 
@@ -61,17 +61,11 @@ def decide(findings: Findings, table: IdTable) -> list[Edit]:
     """
     edits: list[Edit] = []
     for kind, holder, key, raw, parent in findings.made:
-        text = table.mint(kind, raw, parent)
-        if text != raw and raw not in table.everywhere:
-            edits.append(Edit(holder, key, raw, text))
+        _rename(edits, holder, key, raw, table.mint(kind, raw, parent), table)
     for kind, holder, key, raw in findings.named:
-        text = table.refer(kind, raw)
-        if text != raw and raw not in table.everywhere:
-            edits.append(Edit(holder, key, raw, text))
+        _rename(edits, holder, key, raw, table.refer(kind, raw), table)
     for holder, key, raw in findings.loose:
-        text = table.disarm(raw)
-        if text != raw and raw not in table.everywhere:
-            edits.append(Edit(holder, key, raw, text))
+        _rename(edits, holder, key, raw, table.disarm(raw), table)
     for failure in findings.errors:
         edits += rewrite_error(failure, table)
     for text in findings.replayed:
@@ -92,6 +86,11 @@ def decide(findings: Findings, table: IdTable) -> list[Edit]:
     for part, said in findings.parts:
         edits += _realign(part, said, table)
     return edits
+
+
+def _rename(edits: list[Edit], holder: Holder, key: Key, raw: str, text: str, table: IdTable) -> None:
+    if text != raw and raw not in table.everywhere:
+        edits.append(Edit(holder, key, raw, text))
 
 
 def rewrite_error(failure: dict[str, Any], table: IdTable) -> list[Edit]:
