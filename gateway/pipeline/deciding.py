@@ -19,7 +19,7 @@ from gateway.pipeline import forward
 from gateway.pipeline.exchange import Exchange
 from gateway.pipeline.paging import asked
 from gateway.rewrite.inbound import collect
-from gateway.rewrite.named import Collected, Quotation, Reference, put, refusal
+from gateway.rewrite.named import Quotation, Reference, put, refusal
 from gateway.rewrite.walker import Verify
 from gateway.stores.contract import Found, Lookup
 from gateway.surfaces.batches import ENDPOINTS
@@ -64,26 +64,37 @@ def open_found(mapper: Mapper, wanted: Wanted, found: Iterable[Found]) -> dict[t
 
 def decide_on(exchange: Exchange, principal: Principal, policies: Policies) -> None:
     """Ownership of everything named, then the policies. Raw IDs are in place afterwards. Raises Problem."""
-    mapper, collected = exchange.known_mapper, exchange.collected
-    inline: set[str] | None = None
+    _open_references(exchange, principal)
+    _stand_in(exchange)
+    _open_quotations(exchange, principal)
+    _check_family(exchange)
+    if exchange.known_route.runs:
+        _check_lines(exchange, principal)
+    put(exchange.collected)
+    _authorize(exchange, principal, policies)
+
+
+def _open_references(exchange: Exchange, principal: Principal) -> None:
+    """What does not open refuses the request, or is dropped where it may be."""
+    collected = exchange.collected
+    inline = {one.text for one in collected.references if one.spec.role is Role.OWN and not one.required}
     for reference in collected.references:
         opened = exchange.record(reference)
-        reason = _closed(reference, opened, principal, mapper)
-        if reason is None and opened and opened.root.lines and not _takes_lines(exchange, reference):
-            reason = Reason.NOT_RECORDED
+        reason = _closed(exchange, reference, opened, principal)
         if reason is None and opened:
             reference.raw = opened.raw.text
             exchange.opened[reference.text] = opened
-            continue
-        if reference.spec.correlates and reference.parsed:
-            inline = _inline(collected) if inline is None else inline
-            if reference.text in inline:
-                exchange.correlated.add(reference.text)
-                continue
-        if reference.required:
+        elif reference.spec.correlates and reference.parsed and reference.text in inline:
+            exchange.correlated.add(reference.text)
+        elif reference.required:
             raise reference.problem(reason or Reason.NOT_RECORDED)
-        collected.dropped += 1
-    for reference in collected.references:
+        else:
+            collected.dropped += 1
+
+
+def _stand_in(exchange: Exchange) -> None:
+    """What goes upstream though it did not open."""
+    for reference in exchange.collected.references:
         if reference.raw:
             continue
         # An approval and the request that it answers, both in this very input: they only have to name each other.
@@ -91,16 +102,19 @@ def decide_on(exchange: Exchange, principal: Principal, policies: Policies) -> N
             reference.raw = reference.text
         elif reference.spec.nowhere:
             reference.raw = exchange.stand_in_for(reference)
-    for quotation in collected.quotations:
+
+
+def _open_quotations(exchange: Exchange, principal: Principal) -> None:
+    form = exchange.known_mapper.form
+    for quotation in exchange.collected.quotations:
         opened = exchange.record(quotation)
-        if opened and mapper.form.is_current(quotation.parsed) and owns(principal, opened.root):
+        if opened and form.is_current(quotation.parsed) and owns(principal, opened.root):
             quotation.raw = opened.raw.text
             exchange.opened.setdefault(quotation.text, opened)
-    _check_family(exchange)
+
+
+def _authorize(exchange: Exchange, principal: Principal, policies: Policies) -> None:
     route = exchange.known_route
-    if route.runs:
-        _check_lines(exchange, principal)
-    put(collected)
     tuned = exchange.at("model") if exchange.model.startswith(TUNED) else None
     model = forward.base_of(exchange.model, tuned.raw.text if tuned else "")
     circumstances = forward.circumstances(route, model, exchange.body, exchange.head.client)
@@ -136,15 +150,18 @@ def check_status(*, tenant_active: bool, credential_live: bool) -> None:
         raise Problem(Reason.CREDENTIAL_REVOKED)
 
 
-def _closed(reference: Reference, opened: Opened | None, principal: Principal, mapper: Mapper) -> Reason | None:
+def _closed(exchange: Exchange, reference: Reference, opened: Opened | None, principal: Principal) -> Reason | None:
     """Why a reference whose tag verified does not open for the principal; None where it does."""
+    form = exchange.known_mapper.form
     if reference.parsed is None:
         return Reason.NOT_AN_OPAQUE_ID
-    if opened is None or not mapper.form.is_current(reference.parsed):
-        return Reason.NOT_RECORDED if mapper.form.is_inert(reference.parsed) else Reason.FOREIGN_OR_RETIRED
+    if opened is None or not form.is_current(reference.parsed):
+        return Reason.NOT_RECORDED if form.is_inert(reference.parsed) else Reason.FOREIGN_OR_RETIRED
     if not owns(principal, opened.root):
         return Reason.NOT_OWNED
     if reference.spec.role not in _EVEN_DELETED and (opened.deleted or not KINDS[reference.kind].served):
+        return Reason.NOT_RECORDED
+    if opened.root.lines and not _takes_lines(exchange, reference):
         return Reason.NOT_RECORDED
     return None
 
@@ -154,11 +171,6 @@ def _query(query: bytes) -> list[tuple[str, str]]:
         return parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=64)
     except ValueError:
         raise Problem(Reason.BAD_PARAMETER, "the query has more than 64 parameters") from None
-
-
-def _inline(collected: Collected) -> set[str]:
-    """The IDs of items that carry their payload."""
-    return {one.text for one in collected.references if one.spec.role is Role.OWN and not one.required}
 
 
 def _check_family(exchange: Exchange) -> None:
