@@ -174,56 +174,17 @@ async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
     """Everything that `serve` needs. Raises what `open_shared` raises, and PolicyError."""
     async with open_shared(settings) as shared, AsyncExitStack() as stack:
         policies = await asyncio.to_thread(load_policies, settings)
-        metrics = Metrics()
+        metrics, drain, limits = Metrics(), Drain(), settings.transport
         routing = await stack.enter_async_context(_open_upstreams(settings, metrics))
         jwt = jwt_authenticator(settings)
         stack.push_async_callback(jwt.aclose)
-        open_intent_s = round(settings.upstream.total_timeout_s) + 60
         salvage = Salvage(routing, shared.keyring, settings.data / "undo")
-        drain = Drain()
         limit_s = settings.redis.answer_timeout_s
         recorder = Recorder(shared.log, shared.store, salvage, shared.tasks, metrics, limit_s, lambda: drain.expired)
-        settler = Settler(recorder, open_intent_s)
         cors = Cors.of(settings.origins)
-        limits = settings.transport
         bodies = Budget(limits.bodies_bytes, limits.tenant_percent)
-        max_line_bytes, max_lines = settings.requests.max_line_bytes, settings.requests.max_batch_lines
-
-        def read_line(line: bytes) -> object:
-            return parse_json(line, settings.transport)
-
-        lines = LineChecks(shared.log, policies, read_line, bodies.lease, max_line_bytes, max_lines)
-        examples = ExampleChecks(read_line, bodies.lease, max_line_bytes)
-        answers_in_lines = LineAnswers(recorder, bodies.lease, max_line_bytes)
-        rewriters = Rewriters(
-            {batches.PURPOSE: lines.check, training.PURPOSE: examples.check}, answers_in_lines.translate
-        )
-        mappers = Mappers(routing.first.name, routing.first.project)
-        pipeline = Pipeline(
-            authentication=Authentication((ApiKeyAuthenticator(shared.store, shared.keyring), jwt)),
-            keyring=shared.keyring,
-            mappers=mappers,
-            log=shared.log,
-            policies=policies,
-            routing=routing,
-            lister=Lister(routing, recorder, shared.store, policies, settings.upstream.total_timeout_s),
-            answering=Answering(recorder, settler, settings.requests.ping_interval_s, rewriters),
-            recorder=recorder,
-            idempotency=Idempotency(
-                shared.store, shared.tasks, limit_s, open_intent_s, settings.requests.idempotency_lifetime_s
-            ),
-            admit=lambda head, principal: cors.check(head, principal.owner.issuer),  # type: ignore[arg-type]
-            open_intent_s=open_intent_s,
-        )
-        await shared.checkpointer.check([tenant async for tenant, _ in shared.store.tenants()])
-        shared.checkpointer.start(shared.tasks)
-        deliverer = Deliverer(shared.store, shared.streams, shared.audit_keys)
-        shared.tasks.spawn("streams", deliverer.run_forever())
-        _watch(metrics, shared.checkpointer)
-        retention = custody.retention(settings, shared.store, shared.audit_keys, shared.log)
-        shared.tasks.spawn("retention", retention.run())
-        shared.log.start()
-        shared.tasks.spawn("salvage", salvage.sweep_forever())
+        pipeline = _pipeline(settings, shared, policies, routing, jwt, recorder, cors, bodies)
+        await _start(settings, shared, salvage, metrics)
         app: App = GatewayApp(
             pipeline,
             Health(lambda: answers(shared.store), drain, audit_is_whole=lambda: not shared.checkpointer.halted),
@@ -242,9 +203,70 @@ async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
                 Budget(limits.sockets, limits.tenant_percent, free=0),
             ),
         )
-        app = await _with_webhooks(settings, app, shared, mappers, drain, bodies, metrics)
+        app = await _with_webhooks(settings, app, shared, pipeline.mappers, drain, bodies, metrics)
         app = TenantDoor(app, desk_of(settings, shared), pipeline.authentication, limits, drain)
         yield Gateway(app, metrics_app(metrics), limits, drain, shared, policies)
+
+
+def _pipeline(
+    settings: Settings,
+    shared: Shared,
+    policies: PolicySet,
+    routing: Routing,
+    jwt: JwtAuthenticator,
+    recorder: Recorder,
+    cors: Cors,
+    bodies: Budget,
+) -> Pipeline:
+    upstream, requests = settings.upstream, settings.requests
+    open_intent_s = round(upstream.total_timeout_s) + 60
+    rewriters = _rewriters(settings, shared.log, policies, recorder, bodies)
+    return Pipeline(
+        authentication=Authentication((ApiKeyAuthenticator(shared.store, shared.keyring), jwt)),
+        keyring=shared.keyring,
+        mappers=Mappers(routing.first.name, routing.first.project),
+        log=shared.log,
+        policies=policies,
+        routing=routing,
+        lister=Lister(routing, recorder, shared.store, policies, upstream.total_timeout_s),
+        answering=Answering(recorder, Settler(recorder, open_intent_s), requests.ping_interval_s, rewriters),
+        recorder=recorder,
+        idempotency=Idempotency(
+            shared.store,
+            shared.tasks,
+            settings.redis.answer_timeout_s,
+            open_intent_s,
+            requests.idempotency_lifetime_s,
+        ),
+        admit=lambda head, principal: cors.check(head, principal.owner.issuer),  # type: ignore[arg-type]
+        open_intent_s=open_intent_s,
+    )
+
+
+def _rewriters(settings: Settings, log: AuditLog, policies: PolicySet, recorder: Recorder, bodies: Budget) -> Rewriters:
+    """For files that are looked through line by line."""
+    most_bytes = settings.requests.max_line_bytes
+
+    def read_line(line: bytes) -> object:
+        return parse_json(line, settings.transport)
+
+    lines = LineChecks(log, policies, read_line, bodies.lease, most_bytes, settings.requests.max_batch_lines)
+    examples = ExampleChecks(read_line, bodies.lease, most_bytes)
+    down = LineAnswers(recorder, bodies.lease, most_bytes)
+    return Rewriters({batches.PURPOSE: lines.check, training.PURPOSE: examples.check}, down.translate)
+
+
+async def _start(settings: Settings, shared: Shared, salvage: Salvage, metrics: Metrics) -> None:
+    """What a gateway does beside its requests, once every log was compared with its anchors."""
+    await shared.checkpointer.check([tenant async for tenant, _ in shared.store.tenants()])
+    shared.checkpointer.start(shared.tasks)
+    deliverer = Deliverer(shared.store, shared.streams, shared.audit_keys)
+    shared.tasks.spawn("streams", deliverer.run_forever())
+    _watch(metrics, shared.checkpointer)
+    retention = custody.retention(settings, shared.store, shared.audit_keys, shared.log)
+    shared.tasks.spawn("retention", retention.run())
+    shared.log.start()
+    shared.tasks.spawn("salvage", salvage.sweep_forever())
 
 
 async def _with_webhooks(
