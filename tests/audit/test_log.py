@@ -15,17 +15,14 @@ from gateway.audit.log import AuditLog, AuditSettings
 from gateway.errors import Problem, Reason
 from gateway.ids.keys import AuditKeys, Versions
 from gateway.names import Kind, TenantId
-from gateway.stores.address import parse_target
 from gateway.stores.contract import Begin, Begun, Entry, Lookup, Mode, TenantStatus, Write
-from gateway.stores.link import Link
-from gateway.stores.node import LinkSettings
-from gateway.stores.redis import SCRIPTS, RedisStore
-from gateway.stores.server import Durability
+from gateway.stores.redis import RedisStore
 from tests.audit.walker import walk
 from tests.redis_fixture import RedisServer, replicate, until
 from tests.stores.cutting_proxy import CuttingProxy
+from tests.stores.opened import TENANT, open_store
 
-TENANT, OTHER = TenantId("aaaabbbbccccdddd"), TenantId("zzzzyyyyxxxxwwww")
+OTHER = TenantId("zzzzyyyyxxxxwwww")
 ALICE = Actor("user", "alice", "https://idp.example", "jwt")
 
 
@@ -65,13 +62,6 @@ class Clock:
 
     def __call__(self) -> float:
         return time.time() if self.fixed is None else self.fixed
-
-
-async def open_store(url: str, durability: str = "everysec", **options: float) -> RedisStore:
-    settings = LinkSettings(parse_target(url), Durability.parse(durability), **options)  # type: ignore[arg-type]
-    store = RedisStore(await Link.open(settings, SCRIPTS, timeout_s=2))
-    await store.create_tenant(TENANT, b"record")
-    return store
 
 
 @pytest.fixture

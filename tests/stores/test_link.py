@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from gateway.names import Kind, TenantId
+from gateway.names import Kind
 from gateway.stores.address import parse_target
 from gateway.stores.contract import (
     Begin,
@@ -36,19 +36,10 @@ from gateway.stores.keyspace import tenant_keys
 from gateway.stores.link import Link
 from gateway.stores.node import LinkSettings
 from gateway.stores.redis import SCRIPTS, RedisStore
-from gateway.stores.server import Durability
 from gateway.stores.wire import Call
 from tests.redis_fixture import RedisServer, free_port, replicate, server_binary, until, wheel_binaries
 from tests.stores.cutting_proxy import CuttingProxy
-
-TENANT = TenantId("aaaabbbbccccdddd")
-
-
-async def open_store(url: str, durability: str = "everysec", **options: float) -> RedisStore:
-    settings = LinkSettings(parse_target(url), Durability.parse(durability), **options)  # type: ignore[arg-type]
-    store = RedisStore(await Link.open(settings, SCRIPTS, timeout_s=1))
-    await store.create_tenant(TENANT, b"record")
-    return store
+from tests.stores.opened import TENANT, open_store
 
 
 @pytest.fixture
