@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import random
 from collections.abc import AsyncIterator
@@ -24,7 +23,7 @@ from gateway.stores.webhooks import Message, Put, WebhookState
 from gateway.webhooks import message
 from gateway.webhooks.deliver import Deliverer, DeliverySettings
 from gateway.webhooks.registry import MOST, Webhooks
-from tests.audit.streams.conftest import OTHER, TENANT, Receiver, Stage, receiving, stage
+from tests.audit.streams.conftest import OTHER, TENANT, Receiver, Stage, delivering, receiving, stage
 from tests.patience import PATIENT_LOG
 from tests.redis_fixture import _session_redis_server, redis_server, until
 
@@ -79,17 +78,6 @@ async def desk(stage: Stage) -> AsyncIterator[Desk]:
     await log.aclose()
 
 
-@contextlib.asynccontextmanager
-async def running_all(*deliverers: Deliverer) -> AsyncIterator[None]:
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one.run_forever()) for one in deliverers]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-
-
 def said(receiver: Receiver) -> list[tuple[str, int]]:
     """Object and number of each event that came, in order."""
     bodies = [orjson.loads(post.body) for post in receiver.posts]
@@ -117,7 +105,7 @@ async def test_each_message_is_delivered_once_signed_and_on_record(desk: Desk) -
         for number in range(3):
             await desk.put(hook, "aa", number)
         await desk.put(hook, "bb", 0)
-        async with running_all(desk.deliverer(), desk.deliverer(), desk.deliverer()):
+        async with delivering(desk.deliverer(), desk.deliverer(), desk.deliverer()):
             await until(lambda: len(receiver.posts) == 4)
             await asyncio.sleep(0.2)
         verify(receiver, hook.secret)
@@ -163,7 +151,7 @@ async def test_an_object_whose_events_fail_keeps_its_order_and_holds_up_no_other
         for number in range(3):
             for lane in ("aa", "bb", "cc"):
                 await desk.put(hook, lane, number)
-        async with running_all(desk.deliverer(), desk.deliverer()):
+        async with delivering(desk.deliverer(), desk.deliverer()):
             await until(lambda: {("bb", 2), ("cc", 2)} <= set(said(receiver)))
             assert {row for row in said(receiver) if row[0] == "aa"} == {("aa", 0)}
             receiver.refused = b""
@@ -189,7 +177,7 @@ async def test_what_is_given_up_is_a_dead_letter_that_can_be_read_and_sent_again
             await desk.webhooks.replay(TENANT, hook.id, young.id)
         assert await desk.webhooks.replay(TENANT, hook.id, old.id) == 1
         assert await desk.webhooks.replay(TENANT, hook.id) == 0
-        async with running_all(desk.deliverer()):
+        async with delivering(desk.deliverer()):
             await until(lambda: len(receiver.posts) == 3)
         assert said(receiver) == [("aa", 1), ("aa", 2), ("aa", 1)]
         assert receiver.posts[0].headers["webhook-id"] == receiver.posts[2].headers["webhook-id"]
@@ -200,7 +188,7 @@ async def test_a_receiver_that_wants_no_more_gets_no_more_until_it_is_tried_agai
     async with receiving(410) as receiver:
         hook = await desk.add(receiver)
         await desk.put(hook, "aa", 1, came_ms=1)
-        async with running_all(desk.deliverer()):
+        async with delivering(desk.deliverer()):
             await until(lambda: receiver.posts)
             await asyncio.sleep(0.3)
             assert len(receiver.posts) == 1
@@ -234,7 +222,7 @@ async def test_a_message_opens_at_its_own_webhook_only(desk: Desk) -> None:
         assert await desk.webhooks.store.put(OTHER, stranger.id, moved, 10) is Put.TAKEN
         forged = replace(moved, id="msg_" + "0" * 32, sealed="1." + "A" * 80)
         assert await desk.webhooks.store.put(TENANT, hook.id, forged, 10) is Put.TAKEN
-        async with running_all(desk.deliverer()):
+        async with delivering(desk.deliverer()):
             await until(lambda: mine.posts)
             await asyncio.sleep(0.2)
         assert (len(mine.posts), theirs.posts) == (1, [])
@@ -251,7 +239,7 @@ async def test_what_was_removed_or_suspended_meanwhile_gets_nothing(desk: Desk) 
         await desk.put(suspended, "aa", 1, OTHER)
         await desk.webhooks.remove(TENANT, hook.id)
         await desk.stage.store.set_tenant_status(OTHER, TenantStatus.SUSPENDED)
-        async with running_all(desk.deliverer()):
+        async with delivering(desk.deliverer()):
             await asyncio.sleep(0.3)
         assert (receiver.posts, other.posts) == ([], [])
         assert not desk.stage.server.command("KEYS", f"{{t:{TENANT}}}:hook:*")
@@ -284,8 +272,8 @@ async def test_one_replica_that_ends_in_the_middle_leaves_nothing_undelivered(de
                 wanted.append((lane, number))
         brief = replace(QUICK, lease_s=0.6)
         for _ in range(3):
-            async with running_all(desk.deliverer(brief)):
+            async with delivering(desk.deliverer(brief)):
                 await asyncio.sleep(rng.uniform(0.1, 0.3))
-        async with running_all(desk.deliverer(brief), desk.deliverer(brief)):
+        async with delivering(desk.deliverer(brief), desk.deliverer(brief)):
             await until(lambda: set(said(receiver)) == set(wanted), 30)
         assert firsts(said(receiver)) == {lane: list(range(10)) for lane in ("aa", "bb", "cc", "dd")}

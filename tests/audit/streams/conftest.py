@@ -10,7 +10,7 @@ import hmac
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 import pytest
@@ -109,6 +109,10 @@ class Receiver:
                 await writer.drain()
 
 
+class Delivers(Protocol):
+    async def run_forever(self) -> None: ...
+
+
 @contextlib.asynccontextmanager
 async def receiving(status: int = 200, pause_s: float = 0.0) -> AsyncIterator[Receiver]:
     made = Receiver(status, pause_s=pause_s)
@@ -119,6 +123,17 @@ async def receiving(status: int = 200, pause_s: float = 0.0) -> AsyncIterator[Re
         for task in list(made.open):
             task.cancel()
         await asyncio.gather(*made.open, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def delivering(*deliverers: Delivers) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one.run_forever()) for one in deliverers]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
 
 
 @dataclass(slots=True)

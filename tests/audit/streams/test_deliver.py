@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import statistics
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -18,20 +16,9 @@ from gateway.audit.streams.deliver import Deliverer
 from gateway.outgoing import Outgoing, Reach
 from gateway.stores.contract import TenantStatus
 from gateway.stores.keyspace import tenant_keys
-from tests.audit.streams.conftest import OTHER, QUICK, TENANT, Receiver, Stage, receiving
+from tests.audit.streams.conftest import OTHER, QUICK, TENANT, Receiver, Stage, delivering, receiving
 from tests.patience import PATIENT_LOG
 from tests.redis_fixture import until
-
-
-@contextlib.asynccontextmanager
-async def running(*deliverers: Deliverer) -> AsyncIterator[None]:
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one.run_forever()) for one in deliverers]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
 
 
 async def deliver_all(deliverer: Deliverer, stream: str) -> None:
@@ -63,7 +50,7 @@ async def test_a_stream_begins_with_what_follows_unless_the_whole_log_is_asked_f
 
 
 async def test_new_events_and_new_streams_are_noticed_while_it_runs(stage: Stage) -> None:
-    async with receiving() as receiver, running(stage.deliverer()):
+    async with receiving() as receiver, delivering(stage.deliverer()):
         await stage.add(receiver)
         await stage.append(3)
         await until(lambda: receiver.seqs == [1, 2, 3])
@@ -72,7 +59,7 @@ async def test_new_events_and_new_streams_are_noticed_while_it_runs(stage: Stage
 
 
 async def test_a_removed_stream_ends(stage: Stage) -> None:
-    async with receiving() as receiver, running(stage.deliverer()):
+    async with receiving() as receiver, delivering(stage.deliverer()):
         stream, _ = await stage.add(receiver)
         await stage.append(1)
         await until(lambda: receiver.seqs == [1])
@@ -98,7 +85,7 @@ async def test_what_fails_goes_again_as_the_very_same_batch(stage: Stage, status
         assert len(receiver.posts) == 1
         await stage.append(4)
         receiver.status = 200
-        async with running(deliverer):
+        async with delivering(deliverer):
             await until(lambda: 7 in receiver.seqs)
         first, second, *_ = receiver.posts
         assert (first.body, first.headers["webhook-id"]) == (second.body, second.headers["webhook-id"])
@@ -127,7 +114,7 @@ async def test_a_receiver_that_wants_no_more_gets_no_more_until_it_is_tried_agai
     await stage.append(2)
     async with receiving(410) as receiver:
         stream, _ = await stage.add(receiver)
-        async with running(stage.deliverer()):
+        async with delivering(stage.deliverer()):
             await until(lambda: receiver.posts)
             await asyncio.sleep(0.3)
             assert len(receiver.posts) == 1
@@ -141,7 +128,7 @@ async def test_a_receiver_that_wants_no_more_gets_no_more_until_it_is_tried_agai
 
 async def test_two_replicas_never_deliver_a_stream_at_once(stage: Stage) -> None:
     await stage.append(95)
-    async with receiving(pause_s=0.02) as receiver, running(*(stage.deliverer() for _ in range(3))):
+    async with receiving(pause_s=0.02) as receiver, delivering(*(stage.deliverer() for _ in range(3))):
         await stage.add(receiver)
         await until(lambda: 95 in receiver.seqs)
         assert receiver.seqs == list(range(1, 96))
@@ -161,7 +148,7 @@ async def test_after_a_crash_the_next_replica_sends_the_same_batch_once_the_leas
         receiver.status = 200
         await stage.append(3)
         assert not await heir.deliver(TENANT, stream), "the lease of the crashed one still holds"
-        async with running(heir):
+        async with delivering(heir):
             await until(lambda: 8 in receiver.seqs)
         assert receiver.posts[1].headers["webhook-id"] == receiver.posts[0].headers["webhook-id"]
         assert receiver.seqs == [1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 6, 7, 8]
@@ -230,7 +217,7 @@ async def test_a_log_that_was_replaced_is_told_and_comes_again_whole(stage: Stag
 
 async def test_an_erased_tenants_streams_end_at_once_and_are_forgotten(stage: Stage) -> None:
     await stage.append(3)
-    async with receiving(500) as receiver, running(stage.deliverer()):
+    async with receiving(500) as receiver, delivering(stage.deliverer()):
         stream, _ = await stage.add(receiver)
         await until(lambda: receiver.posts)
         await stage.store.set_tenant_status(TENANT, TenantStatus.ERASED)
@@ -246,7 +233,7 @@ async def test_an_erased_tenants_streams_end_at_once_and_are_forgotten(stage: St
 async def test_nothing_of_one_tenant_goes_to_the_receiver_of_another(stage: Stage) -> None:
     await stage.append(3)
     await stage.append(2, OTHER)
-    async with receiving() as mine, receiving() as others, running(stage.deliverer()):
+    async with receiving() as mine, receiving() as others, delivering(stage.deliverer()):
         await stage.add(mine)
         await stage.add(others, OTHER, Format.OCSF)
         await until(lambda: mine.seqs == [1, 2, 3] and others.posts)
@@ -274,14 +261,14 @@ async def test_neither_address_nor_secret_can_be_read_in_redis_and_neither_opens
 async def test_one_tenant_whose_data_cannot_be_read_holds_up_no_other(stage: Stage) -> None:
     stage.server.command("SADD", "streaming", OTHER)
     stage.server.command("SET", f"{{t:{OTHER}}}:streams", "no hash")
-    async with receiving() as receiver, running(stage.deliverer()):
+    async with receiving() as receiver, delivering(stage.deliverer()):
         await stage.add(receiver)
         await stage.append(2)
         await until(lambda: receiver.seqs == [1, 2])
 
 
 async def test_a_stores_outage_is_sat_out(stage: Stage) -> None:
-    async with receiving() as receiver, running(stage.deliverer()):
+    async with receiving() as receiver, delivering(stage.deliverer()):
         await stage.add(receiver)
         await stage.append(1)
         await until(lambda: receiver.seqs == [1])
@@ -293,7 +280,7 @@ async def test_a_stores_outage_is_sat_out(stage: Stage) -> None:
 
 async def test_what_no_gateway_wrote_is_never_sent_and_once_it_is_signed_as_that_it_is_told(stage: Stage) -> None:
     key = tenant_keys(TENANT)
-    async with receiving() as receiver, running(stage.deliverer()):
+    async with receiving() as receiver, delivering(stage.deliverer()):
         await stage.add(receiver)
         await stage.append(2)
         await until(lambda: receiver.seqs == [1, 2])
@@ -350,7 +337,7 @@ async def test_dead_slow_and_hanging_receivers_slow_no_request(stage: Stage) -> 
         dead = Receiver(port=1)
         for receiver in (hanging, hanging, failing, slow, dead):
             await stage.add(receiver)
-        async with running(deliverer):
+        async with delivering(deliverer):
             await until(lambda: len(hanging.posts) == 2 and failing.posts and slow.posts)
             beside = await requests()
             assert len(hanging.posts) == 2, "both hang still"
