@@ -13,7 +13,7 @@ from gateway.demo.stand_in.server import Running
 from gateway.surfaces.table import ROUTES
 from tests.forms import file, form, text, uploaded
 from tests.pipeline.desk import MODEL, Desk, desk
-from tests.pipeline.resource_calls import resource_calls
+from tests.pipeline.resource_calls import Call, resource_calls
 from tests.redis_fixture import RedisServer
 
 BEGIN_AND_FINISH = 2
@@ -38,7 +38,8 @@ def counted(at: Desk) -> Iterator[dict[str, int]]:
     calls.update({name: count for name, count in sent.items() if count})
 
 
-async def test_every_route_takes_two_calls_and_one_more_where_it_shows_a_root(at: Desk) -> None:
+async def core_calls(at: Desk) -> dict[str, Call]:
+    """As `resource_calls`, of all other routes."""
     conversation = (await at.call("POST", "/conversations")).json()["id"]
     response = (await at.created())["id"]
     items = {"items": [{"type": "message", "role": "user", "content": "hi"}]}
@@ -57,7 +58,7 @@ async def test_every_route_takes_two_calls_and_one_more_where_it_shows_a_root(at
     lined = (await at.call("POST", "/files", form(text("purpose", "batch"), file("file", line)))).json()["id"]
     batch = {"input_file_id": lined, "endpoint": "/v1/embeddings", "completion_window": "24h"}
     run, dropped = [(await at.call("POST", "/batches", batch)).json()["id"] for _ in range(2)]
-    calls: dict[str, tuple[str, str, object, int]] = {
+    return {
         "responses.create": ("POST", "/responses", question, WITH_CLAIM),
         "responses.compact": ("POST", "/responses/compact", question, WITH_CLAIM),
         "responses.input_tokens": ("POST", "/responses/input_tokens", question, BEGIN_AND_FINISH),
@@ -112,7 +113,10 @@ async def test_every_route_takes_two_calls_and_one_more_where_it_shows_a_root(at
         "models.list": ("GET", "/models", None, BEGIN_AND_FINISH),
         "models.retrieve": ("GET", f"/models/{MODEL}", None, BEGIN_AND_FINISH),
     }  # fmt: skip
-    calls |= await resource_calls(at, BEGIN_AND_FINISH, WITH_CLAIM)
+
+
+async def test_every_route_takes_two_calls_and_one_more_where_it_shows_a_root(at: Desk) -> None:
+    calls = await core_calls(at) | await resource_calls(at, BEGIN_AND_FINISH, WITH_CLAIM)
     assert calls.keys() == {route.action for route in ROUTES}
     loads = 0
     for action, (method, path, body, expected) in calls.items():
