@@ -3,7 +3,7 @@
 A prefix of the closed list, then 20 to 64 alphanumerics with at least one digit, or a hyphenated UUID; bounded on both
 sides by a character outside `[A-Za-z0-9_-]`. An ID of our own has this shape too: whoever asks verifies the tag.
 IDs without a prefix have no shape. A fine-tuned model's name (`ft:` and words with colons between) names the organization and
-can be used by whoever knows it, so it has one too.
+can be used by whoever knows it, so it has one too, in upper and lower case: which the service takes is its own to say.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _alternation(words: list[str]) -> str:
 _BEGIN: Final = r"\b(?<!-)"
 _PREFIXES: Final = _alternation([prefix for prefix in PREFIXES if prefix != TUNED])
 _PREFIX: Final = _BEGIN + _PREFIXES
-_NAME: Final = _BEGIN + f"(?i:{TUNED})" + r"[A-Za-z0-9][A-Za-z0-9._:-]{6,250}[A-Za-z0-9]"
+_NAME: Final = _BEGIN + f"(?i:{TUNED})" + r"[A-Za-z0-9][A-Za-z0-9._:-]{15,250}[A-Za-z0-9]"
 _ANY_TUNED: Final = re.compile(rf"(?<![0-9A-Za-z]){TUNED}", re.ASCII | re.IGNORECASE)
 _RAW: Final = f"{_PREFIX}{_TAIL}|{_NAME}"
 
@@ -54,8 +54,8 @@ _GATE_IN_NAMES: Final = re.compile("[_-]" + _LONG)
 _BEFORE_IN_NAMES: Final = re.compile(rf"(?<![A-Za-z0-9]){_PREFIXES}\Z")
 
 
-SHORTEST: Final = len(TUNED) + 8
-"""Characters that the raw shape has at least."""
+SHORTEST: Final = len(TUNED) + 17
+"""Characters that the raw shape has at least; `ft:gpt-4-0613:a::8k01tfYd`, the shortest real name of a model, has more."""
 
 
 def is_raw_shape(text: str) -> bool:
@@ -74,10 +74,10 @@ def find_raw(text: AnyStr) -> list[tuple[int, int]]:
     if len(text) < SHORTEST:
         return []
     if isinstance(text, bytes):
-        if b"ft:" in text:
+        if b"ft:" in text.lower():
             return [found.span() for found in RAW_BYTES.finditer(text)]
         return _spans(text, _GATE_BYTES, _BEFORE_BYTES)
-    if TUNED in text:
+    if TUNED in text.lower():
         return [found.span() for found in RAW.finditer(text)]
     return _spans(text, _GATE, _BEFORE)
 

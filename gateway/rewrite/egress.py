@@ -40,11 +40,14 @@ _TAIL: Final = rb"(?:[0-9A-Za-z]{20,64}|" + _UUID + rb")(?![0-9A-Za-z_-])"
 _SUSPECTS: Final = (re.compile(rb"_" + _TAIL), re.compile(rb"-" + _TAIL))
 _BEFORE: Final = re.compile(rb"[0-9A-Za-z_-]*\Z")
 _TUNED: Final = b"ft:"
-_NAMES: Final = re.compile(rb"(?<![0-9A-Za-z_-])ft:[0-9A-Za-z][0-9A-Za-z._:-]{6,250}[0-9A-Za-z]")
+_NAMES: Final = re.compile(rb"(?<![0-9A-Za-z_-])(?i:ft):[0-9A-Za-z][0-9A-Za-z._:-]{15,250}[0-9A-Za-z]")
 _PREFIXES: Final = frozenset(prefix.encode() for prefix in PREFIXES)
 _LONGEST_PREFIX: Final = max(map(len, _PREFIXES))
 _MOST_CLEARED: Final = 256
-_ESCAPE: Final = re.compile(rb"\\u00[2-7]|\\/")
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u00[2-7]|/|(?:[bfnrt]|u[0-9A-Fa-f]{4})(?:[a-z][0-9a-z_-]{0,10}[_-][0-9A-Za-z-]{20}|[Ff][Tt]:))"
+)
+"""An escape that spells a character of an ID, or may stand right before one and so hide where it begins (`\\nresp_…`)."""
 _DIGIT: Final = re.compile(rb"[0-9]")
 _MANY: Final = 256
 _MUCH_BYTES: Final = 64 * 1024
@@ -149,7 +152,7 @@ def _suspect(
                     return prefix
             if len(cleared) < _MOST_CLEARED:
                 cleared.add(around)
-    for name in _NAMES.findall(data) if _TUNED in data else ():
+    for name in _NAMES.findall(data) if _TUNED in data.lower() else ():
         text = name.decode("ascii")
         if text not in issued and text not in quoted and not verify(text):
             return _TUNED

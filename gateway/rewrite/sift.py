@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gateway.ids.kinds import KINDS
-from gateway.ids.shape import find_raw
+from gateway.ids.shape import SHORTEST, find_raw
 from gateway.names import Kind
 from gateway.rewrite.compiling import once_a_spec
 from gateway.surfaces.spec import (
@@ -41,7 +41,6 @@ Key = str | int
 TOKENS: Final = frozenset({"call_id", "caller_id", "stream_id", "event_id", "custom_id", "connector_id"})
 """Keys of values that look like IDs and address nothing: they pass wherever they stand."""
 
-_SHORTEST_SHAPE: Final = 20
 _LONGEST_NAME: Final = 64
 """Characters of a key up to which it is remembered."""
 _SCALARS: Final = frozenset({int, float, bool, type(None)})
@@ -143,7 +142,7 @@ def _exempt(findings: Findings, holder: Holder, key: Key, value: Any, parent: st
 def _replayed(findings: Findings, holder: Holder, key: Key, value: Any, parent: str) -> None:
     """Every string at any depth: inbound, they are sought for opaque IDs just so."""
     if type(value) is str:
-        if len(value) >= _SHORTEST_SHAPE:
+        if len(value) >= SHORTEST:
             findings.replayed.append(value)
     elif type(value) is dict or type(value) is list:
         for member in value.values() if type(value) is dict else value:
@@ -260,17 +259,12 @@ def _object(spec: Obj) -> Visit:
             if type(value[own]) is str:
                 parent = value[own] or parent
         for name, member in value.items():
-            if type(member) in _SCALARS and len(name) < _SHORTEST_SHAPE:
+            if type(member) in _SCALARS and len(name) < SHORTEST:
                 continue
             of = fields.get(name, rest)
             if of is _unknown_member:
                 # A short word like `completed` can be nothing but the value of a key that says ID.
-                if (
-                    type(member) is not str
-                    or len(member) >= _SHORTEST_SHAPE
-                    or len(name) >= _SHORTEST_SHAPE
-                    or says_id(name)
-                ):
+                if type(member) is not str or len(member) >= SHORTEST or len(name) >= SHORTEST or says_id(name):
                     _unknown_member(findings, value, name, member, parent)
             elif of is not None and (of is not _exempt or type(member) is not str):
                 of(findings, value, name, member, parent)
@@ -308,7 +302,7 @@ def _unknown(findings: Findings, holder: Holder, key: Key, value: Any, parent: s
 
 
 def _unknown_member(findings: Findings, holder: Holder, key: Key, value: Any, parent: str) -> None:
-    if len(key) >= _SHORTEST_SHAPE and not _is_harmless(key):  # type: ignore[arg-type]  # a member's key is a string
+    if len(key) >= SHORTEST and not _is_harmless(key):  # type: ignore[arg-type]  # a member's key is a string
         findings.labels.append(key)  # type: ignore[arg-type]
     if type(value) not in _SCALARS:
         _loose(findings, holder, key, value, key)  # type: ignore[arg-type]
@@ -320,11 +314,11 @@ def _loose(findings: Findings, holder: Holder, key: Key, value: Any, name: str) 
         if says_id(name):
             if value:
                 findings.loose.append((holder, key, value))
-        elif len(value) >= _SHORTEST_SHAPE and name not in TOKENS:
+        elif len(value) >= SHORTEST and name not in TOKENS:
             findings.labels.append(value)
     elif type(value) is dict:
         for inner, member in value.items():
-            if type(member) not in _SCALARS or len(inner) >= _SHORTEST_SHAPE:
+            if type(member) not in _SCALARS or len(inner) >= SHORTEST:
                 _unknown_member(findings, value, inner, member, "")
         _failure(findings, value.get("error"))
     elif type(value) is list:

@@ -14,6 +14,7 @@ from gateway.surfaces.table import BY_ACTION
 from tests.rewrite.keys import ALICE
 
 RAW, OTHER = "resp_" + "0a1b2c3d4e" * 5, "file-" + "0a1b2c3d4e" * 2
+TUNED = "ft:gpt-4o-mini:acme:coats:B7R9VjQd"
 OWN = ALICE.opaque(Kind.RESPONSE, RAW)
 SKILL = ALICE.opaque(Kind.SKILL, "skill_" + "0a" * 24)
 VERSION = "skillver_" + "0a1b2c3d4e" * 4
@@ -26,13 +27,21 @@ DISGUISES = {
     "a list": f"{RAW},{OTHER}",
     "a list in JSON": f'["{RAW}", "{OTHER}"]',
     "a list with one of ours": f"{OWN} {RAW}",
+    "a model's name": TUNED,
+    "a model's name in upper case": TUNED.upper(),
+    "a model's name in mixed case": f"F{TUNED[1:]}",
 }
 
 
 @pytest.mark.parametrize("disguise", DISGUISES)
 def test_a_field_that_no_table_knows_takes_no_raw_id_in_disguise(disguise: str) -> None:
     text = DISGUISES[disguise]
-    for body in ({"x_new": text}, {"x_new": [{"ids": text}]}, {"input": [{"type": "x_unheard_of", "x": {text: 1}}]}):
+    for body in (
+        {"x_new": text},
+        {"x_new": [{"ids": text}]},
+        {"input": [{"type": "x_unheard_of", "x": {text: 1}}]},
+        {"tools": [{"type": "image_generation", "model": text}]},
+    ):
         assert refused(body).reason is Reason.RAW_ID_OUT_OF_PLACE
 
 

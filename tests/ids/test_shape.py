@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.ids.form import DeploymentForm, TenantForm
 from gateway.ids.keys import IdentityKeys
 from gateway.ids.kinds import PREFIXES
-from gateway.ids.shape import RAW, RAW_BYTES, find_in_names, find_raw, is_raw_shape
+from gateway.ids.shape import RAW, RAW_BYTES, SHORTEST, find_in_names, find_raw, is_only_raw, is_raw_shape
 from gateway.names import Kind
 
 HEX50 = "0c392a2e7f017469006a6c0507abcdef0123456789abcdef01"
@@ -74,9 +74,17 @@ def test_the_longest_prefix_is_part_of_what_is_found() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [TUNED_MODEL, f"{TUNED_MODEL}:ckpt-step-200", "ft:gpt-4o:acme::8k01tfYd", "ft:babbage-002:personal:x.y_z:ab12"],
+    [
+        TUNED_MODEL,
+        f"{TUNED_MODEL}:ckpt-step-200",
+        "ft:gpt-4o:acme::8k01tfYd",
+        "ft:babbage-002:personal:x.y_z:ab12",
+        "FT:gpt-4o-mini:acme:coats:B7R9VjQd",
+        "Ft:gpt-4o-mini:acme:coats:B7R9VjQd",
+        "ft:" + "a" * (SHORTEST - 3),
+    ],
 )
-def test_a_fine_tuned_models_name_has_the_shape_whatever_stands_in_it(name: str) -> None:
+def test_a_fine_tuned_models_name_has_the_shape_whatever_stands_in_it_and_in_any_case(name: str) -> None:
     assert is_raw_shape(name)
     text = f"New fine-tuned model created: {name}. A draft: {name}"
     assert [text[a:b] for a, b in find_raw(text)] == [name, name]
@@ -85,6 +93,7 @@ def test_a_fine_tuned_models_name_has_the_shape_whatever_stands_in_it(name: str)
 
 def test_words_that_end_in_ft_and_short_ones_are_no_models_names() -> None:
     assert find_raw("A draft:gpt-4o-mini:acme and soft:gpt-4o-mini:acme, x-ft:gpt-4o-mini:acme, 12 ft:4.") == []
+    assert find_raw("ft:" + "a" * (SHORTEST - 4)) == []
 
 
 pieces = st.lists(
@@ -97,6 +106,7 @@ pieces = st.lists(
             "_",
             "-",
             " ",
+            "\n",
             '"',
             "x",
             "é",
@@ -105,6 +115,8 @@ pieces = st.lists(
             "resp",
             "batch_req",
             TUNED_MODEL,
+            TUNED_MODEL.upper(),
+            "F" + TUNED_MODEL[1:],
             ":",
             ".",
         ]
@@ -120,9 +132,10 @@ def test_the_fast_search_finds_what_the_pattern_finds(text: str) -> None:
     assert find_raw(data) == [match.span() for match in RAW_BYTES.finditer(data)]
 
 
-@given(st.text(max_size=60))
+@given(pieces | st.text(max_size=60))
 def test_whole_strings_and_found_ones_agree(text: str) -> None:
     assert is_raw_shape(text) == (find_raw(text) == [(0, len(text))] and text != "")
+    assert not is_only_raw(text) or find_raw(text)
 
 
 def test_ids_of_our_own_have_the_shape_too_so_that_the_caller_must_verify() -> None:

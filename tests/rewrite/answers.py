@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 HEX = "0123456789abcdef"
+MODELS = ("ft:gpt-4o:acme::8k01tfYd", "FT:GPT-4O:ACME::8K01TFYD", "ft:gpt-4o:acme")
 ITEM_PREFIXES = ("msg_", "rs_", "fc_", "ci_", "fs_", "mcp_")
 
 
@@ -66,7 +67,7 @@ free_text = st.text(max_size=12) | st.sampled_from(['a "quoted" word', "back\\sl
 @st.composite
 def spoken(draw: st.DrawFn) -> str:
     """A text in which IDs may stand, also glued to other characters."""
-    ids = st.builds(raw, st.sampled_from([*ITEM_PREFIXES, "resp_", "file-"]), numbers)
+    ids = st.builds(raw, st.sampled_from([*ITEM_PREFIXES, "resp_", "file-"]), numbers) | st.sampled_from(MODELS)
     return "".join(draw(st.lists(free_text | ids, max_size=5)))
 
 

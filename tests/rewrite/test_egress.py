@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.ids.shape import find_raw
 from gateway.names import Kind
 from gateway.rewrite.egress import Finding, Found, scan
 from gateway.rewrite.id_table import IdTable
@@ -32,6 +33,7 @@ from gateway.surfaces.spec import (
     Unknown,
     User,
 )
+from tests.ids.test_shape import pieces
 from tests.rewrite.answers import Writer, raw, responses, writers
 from tests.rewrite.keys import ALICE, BOB
 from tests.rewrite.test_sse import fed, streams
@@ -85,19 +87,27 @@ SHAPES = [
     "sk-proj-0123456789abcdefghijABCD",
     "vsfb_ibj_0123456789abcdefghijABCD",
     "resp_" + "x1" * 32,
+    "ft:gpt-4o:acme::8k01tfYd",
+    "FT:gpt-4o:acme::8k01tfYd",
 ]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
     "around", ['{{"note":"{}"}}', '{{"a":[{{"b":"({})"}}]}}', '{{"{}":1}}', "data: {{\"x\":\"{}\"}}\n\n", ": {}\n\n",
-               "id: {}\n\n", "data: {}\n\n", "{}", '{{"usage":{{"id":"{}"'])  # fmt: skip
+               '{{"note":"\\n{}"}}', '{{"note":"\\u00e9{}"}}', "id: {}\n\n",
+               "data: {}\n\n", "{}", '{{"usage":{{"id":"{}"'])  # fmt: skip
 def test_it_finds_what_has_the_raw_shape(shape: str, around: str) -> None:
     finding = scanned(around.format(shape).encode())
     assert finding is not None
     assert finding.what is Found.RAW_SHAPE
     assert finding.prefix
-    assert shape.startswith(finding.prefix)
+    assert shape.lower().startswith(finding.prefix)
+
+
+@given(pieces)
+def test_it_and_the_definition_of_the_raw_shape_find_the_same(text: str) -> None:
+    assert (scanned(json.dumps({"note": text}).encode()) is not None) == bool(find_raw(text))
 
 
 @pytest.mark.parametrize(
