@@ -58,9 +58,9 @@ _NONE: Final[frozenset[str]] = frozenset()
 _TREES: Final = frozenset(
     {
         "metadata", "attributes", "arguments", "parameters", "output_schema", "input_schema", "schema", "format",
-        "filters", "user_location", "logprobs", "queries", "keys", "env", "commands",
+        "response_format", "filters", "user_location", "logprobs", "queries", "keys", "env", "commands", "functions",
         "allowed_tools", "require_approval", "allowed_domains",
-        "domain_secrets", "source", "input_audio", "agent", "summary_text",
+        "domain_secrets", "source", "agent", "summary_text", "wandb",
     }
 )  # fmt: skip
 """Keys below which everything is the user's, the model's or a third party's."""
@@ -68,12 +68,12 @@ _TREES: Final = frozenset(
 _TEXTS: Final = frozenset(
     {
         "text", "delta", "refusal", "transcript", "code", "logs", "stdout", "stderr", "command", "diff", "input", "output",
-        "output_text", "content", "instructions", "name", "namespace", "title", "description", "prompt",
+        "output_text", "content", "instructions", "name", "namespace", "title", "description", "prompt", "search_query",
         "revised_prompt", "reason", "result", "author", "recipient", "file_url", "server_label", "server_url",
         "server_description", "authorization", "image_url", "file_data", "data", "partial_image_b64", "b64_json",
-        "obfuscation",
-        "encrypted_content", "fingerprint", "user", "prompt_cache_key", "safety_identifier", "continuation_id",
-        "skills", "path",
+        "audio", "input_audio", "embedding", "obfuscation",
+        "encrypted_content", "fingerprint", "user", "input_user", "prompt_cache_key", "safety_identifier",
+        "continuation_id", "skills", "user_provided_suffix",
         "call_id", "tool_call_id", "caller_id", "stream_id", "event_id", "custom_id", "connector_id",
     }
 )  # fmt: skip
@@ -81,19 +81,30 @@ _TEXTS: Final = frozenset(
 
 _BELOW: Final = {
     "action": frozenset({"query", "url", "pattern", "working_directory"}),
+    "operation": frozenset({"path"}),
     "sources": frozenset({"url"}),
     "tool_calls": frozenset({"id"}),
+    "pending_safety_checks": frozenset({"id", "message"}),
+    "acknowledged_safety_checks": frozenset({"id", "message"}),
+    "words": frozenset({"word"}),
+    "transcription": frozenset({"keywords"}),
+    "tracing": frozenset({"group_id", "workflow_name"}),
+    "body": frozenset({"stop", "suffix"}),
+}
+"""More such keys, below one key: what the model wants looked at, and IDs that are tokens of one call."""
+
+_PARTS: Final = {
     "url_citation": frozenset({"url"}),
     "image_url": frozenset({"url"}),
     "file": frozenset({"filename"}),
-    "pending_safety_checks": frozenset({"id", "message"}),
-    "acknowledged_safety_checks": frozenset({"id", "message"}),
 }
-"""More such keys, below one key: what the model wants looked at, and IDs that are tokens of one call."""
+"""The same, below a key that is the type of the object that it stands in."""
 
 _MAPS: Final = frozenset({"variables"})
 """Objects whose keys are the user's: every string directly below is theirs."""
 
+_UPLOADED: Final = frozenset({"filename"})
+_LABELLING: Final = frozenset({"labels", "passing_labels"})
 _BY_TYPE: Final = {
     "url_citation": frozenset({"url"}),
     "input_file": frozenset({"filename"}),
@@ -101,8 +112,16 @@ _BY_TYPE: Final = {
     "mcp_call": frozenset({"error"}),
     "mcp_list_tools": frozenset({"tools", "error"}),
     "local_shell_call_output": frozenset({"output"}),
+    "function": frozenset({"function"}),
+    "custom": frozenset({"custom"}),
+    "string_check": frozenset({"reference"}),
+    "text_similarity": frozenset({"reference"}),
+    "score_model": _LABELLING,
+    "label_model": _LABELLING,
+    "multi": frozenset({"calculate_output"}),
+    **dict.fromkeys(("assistants", "batch", "evals", "fine-tune", "user_data", "vision"), _UPLOADED),
 }
-"""More such keys, in objects of one type."""
+"""More such keys, in objects of one type or files of one purpose."""
 
 
 def scan(
@@ -161,7 +180,7 @@ def _suspect(
 
 def _read(data: bytes, reader: _Reader) -> Finding | None:
     try:
-        return reader.value(json.loads(data), _NONE, "")
+        return reader.value(json.loads(data))
     except (ValueError, RecursionError):
         pass
     for event in _EVENTS.split(data.removeprefix(b"\xef\xbb\xbf")):
@@ -174,7 +193,7 @@ def _read(data: bytes, reader: _Reader) -> Finding | None:
                 return finding
         content = b"\n".join(said)
         try:
-            finding = reader.value(json.loads(content), _NONE, "") if content else None
+            finding = reader.value(json.loads(content)) if content else None
         except (ValueError, RecursionError):
             finding = reader.unparsed(content)
         if finding:
@@ -191,19 +210,24 @@ class _Reader:
     verify: Callable[[str], bool]
     quoted: Container[str]
 
-    def value(self, value: Any, exempt: frozenset[str], key: str, *, inside: bool = False) -> Finding | None:
-        """`inside`: everything here is a user's or a model's; `exempt`: more keys whose strings are."""
+    def value(
+        self, value: Any, key: str = "", texts: frozenset[str] = _NONE, *, theirs: bool = False, inside: bool = False
+    ) -> Finding | None:
+        """`theirs`: a string here is a user's or a model's; `inside`: and so is all below; `texts`: more keys in an object
+        here whose strings are."""
         if isinstance(value, str):
-            return self.text(value, shape=not inside and key not in _TEXTS and key not in exempt)
+            return self.text(value, shape=not theirs)
         if isinstance(value, list):
-            return next((found for one in value if (found := self.value(one, exempt, key, inside=inside))), None)
+            each = (self.value(one, key, texts, theirs=theirs, inside=inside) for one in value)
+            return next(filter(None, each), None)
         if isinstance(value, dict):
-            tag = value.get("type")
+            tag = value.get("type") or value.get("purpose")
             trees = _BY_TYPE.get(tag, _NONE) if isinstance(tag, str) else _NONE
-            texts = frozenset(value) if key in _MAPS else _BELOW.get(key, _NONE)
             for name, member in value.items():
                 below = inside or name in _TREES or name in trees
-                found = self.text(name, shape=not inside) or self.value(member, texts, name, inside=below)
+                said = below or key in _MAPS or name in _TEXTS or name in texts
+                more = (_PARTS if name == tag else _BELOW).get(name, _NONE)
+                found = self.text(name, shape=not inside) or self.value(member, name, more, theirs=said, inside=below)
                 if found:
                     return found
         return None

@@ -75,7 +75,7 @@ ITEM: Final = Typed(
             approval_request_id=_NAMED_ITEM,
             arguments=SPEECH,
             output=USER,
-            error=Obj({"type": PLAIN, "message": USER, "content": USER}),
+            error=USER,
         ),
         "item_reference": Obj({"id": Id(Kind.ITEM, Role.OWN), "type": PLAIN}, payload=()),
     },
