@@ -55,7 +55,7 @@ EXEMPT: Mapping[str, str] = {
     "FineTuningJob.organization_id": "the organization is the operator's, so it is made inert",
     "Completion.id": "it names nothing that can be asked for, so it is made inert like all that no table knows",
     "ModerationCreateResponse.id": "likewise",
-    "*.created_by": "whoever it names is the service's to tell and the gateway's to make inert, by its shape",
+    "*.created_by": "whoever it names is made inert, whatever it looks like: the key says an ID",
 }
 """Type and field → why the table says nothing about it."""
 

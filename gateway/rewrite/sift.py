@@ -329,7 +329,7 @@ def _loose(findings: Findings, holder: Holder, key: Key, value: Any, name: str) 
 @lru_cache(maxsize=4096)
 def says_id(name: str) -> bool:
     """Whether a string under this key is taken for an ID, whatever it looks like."""
-    return (name == "id" or name.endswith(("_id", "_ids"))) and name not in TOKENS
+    return (name in ("id", "created_by") or name.endswith(("_id", "_ids"))) and name not in TOKENS
 
 
 def _is_harmless(name: str) -> bool:

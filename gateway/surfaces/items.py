@@ -41,7 +41,7 @@ _CITED_FILE: Final = Id(Kind.FILE, Role.MADE)
 _CONTAINER: Final = Id(Kind.CONTAINER, Role.REF)
 _USED_CONTAINER: Final = Id(Kind.CONTAINER, Role.MADE)
 
-# `created_by` is not here: whoever it names is the service's to tell and ours to make inert.
+# `created_by` is not here: whoever it names, also by a word like `company-abc`, is made inert as an ID that no table knows.
 _ITEM_FIELDS: Final[dict[str, Spec]] = {
     "id": _OWN,
     "type": PLAIN,

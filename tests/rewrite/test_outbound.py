@@ -171,7 +171,10 @@ def test_a_planted_id_never_comes_back_minted(planted: dict[str, Any]) -> None:
         {"fresh": [[f"({VICTIM})"]]},
         {"fresh": {VICTIM: True}},
         {"organization": "org-abcdefghij0123456789ABCD"},
-        {"output": [message("x") | {"created_by": "user-abcdefghij0123456789ABCD"}]},
+        *(
+            {"output": [message("x") | {"created_by": who}]}
+            for who in ("user-abcdefghij0123456789ABCD", "company-abc123", "user-grnw", "grnw")
+        ),
         {"usage": {"request": "req_0123456789abcdef0123456789abcdef"}},
         {"status": {"id": VICTIM}},
     ],
