@@ -64,7 +64,7 @@ class Walker:
         if spec.passes and text.startswith(spec.passes):
             return
         if not text.startswith(spec.only):
-            if find_raw(text) or names_tuned(text):
+            if find_raw(text) or names_tuned(text) or spec.only in text.lower():
                 raise Problem(Reason.NOT_RECORDED, quoted=text, missing=missing_for(spec.kind, spec.missing))
             return
         if len(self.collected.references) >= MAX_REFERENCES:

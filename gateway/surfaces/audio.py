@@ -11,7 +11,6 @@ from gateway.surfaces.spec import (
     MEDIA,
     PLAIN,
     SPEECH,
-    UNKNOWN,
     USER,
     Each,
     Either,
@@ -40,6 +39,9 @@ EVENT: Final = Typed(
 
 TRANSCRIPT: Final = Obj({**_SAID, "segments": Each(_SEGMENT), "words": Each(Obj({"word": SPEECH}))})
 
+# The service's own have names; somebody's is told by its ID, as a string or in an object.
+VOICE: Final = Either(Id(Kind.VOICE, Role.REF, only="voice_"), Obj({"id": Id(Kind.VOICE, Role.REF)}))
+
 _AUDIO: Final[dict[str, Spec]] = {"file": FILE, "model": PLAIN, "prompt": USER}
 _TEXTS: Final = (b"text/", b"application/x-subrip")
 
@@ -56,7 +58,7 @@ ROUTES: Final = (
                 "model": PLAIN,
                 "input": USER,
                 "instructions": USER,
-                "voice": Either(UNKNOWN, Obj({"id": Id(Kind.VOICE, Role.REF)})),
+                "voice": VOICE,
             }
         ),
         events=EVENT,

@@ -11,13 +11,13 @@ from typing import Final
 
 from gateway.names import Kind
 from gateway.surfaces import models
+from gateway.surfaces.audio import VOICE
 from gateway.surfaces.route import Body, Listing, Route, cursor, page_of
 from gateway.surfaces.spec import (
     MEDIA,
     PLAIN,
     RUNNING,
     SPEECH,
-    UNKNOWN,
     USER,
     Each,
     Either,
@@ -83,7 +83,7 @@ _CREATE: Final = Obj(
         "messages": Each(_SENT),
         "tools": Each(TOOL),
         "functions": USER,
-        "audio": Obj({"format": PLAIN, "voice": Either(UNKNOWN, Obj({"id": Id(Kind.VOICE, Role.REF)}))}),
+        "audio": Obj({"format": PLAIN, "voice": VOICE}),
         "prediction": Obj({"content": Either(USER, Each(PART))}),
         "response_format": USER,
         "stop": USER,

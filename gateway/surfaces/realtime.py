@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gateway.names import Kind
 from gateway.surfaces import models
+from gateway.surfaces.audio import VOICE
 from gateway.surfaces.frames import METHOD
 from gateway.surfaces.items import TOOL, echoed
 from gateway.surfaces.responses import CREATE
@@ -21,7 +22,6 @@ from gateway.surfaces.spec import (
     MEDIA,
     PLAIN,
     SPEECH,
-    UNKNOWN,
     USER,
     Each,
     Either,
@@ -82,9 +82,8 @@ ITEM: Final = Typed(
     other=_item(content=Each(_CONTENT), arguments=SPEECH, output=USER),
 )
 
-_VOICE: Final = Either(UNKNOWN, Obj({"id": Id(Kind.VOICE, Role.REF)}))
 _TRANSCRIPTION: Final = Obj({"model": models.NAMED, "prompt": USER, "language": PLAIN, "keywords": USER})
-_AUDIO: Final = Obj({"input": Obj({"transcription": _TRANSCRIPTION}), "output": Obj({"voice": _VOICE})})
+_AUDIO: Final = Obj({"input": Obj({"transcription": _TRANSCRIPTION}), "output": Obj({"voice": VOICE})})
 
 _SETTINGS: Final[dict[str, Spec]] = {
     "type": PLAIN,

@@ -157,6 +157,7 @@ async def test_files_and_voices_that_nobody_has_here_read_as_missing(alice: Asyn
     named: list[Any] = [
         {"messages": [{"role": "user", "content": [file]}]},
         {"messages": HELLO, "audio": {"format": "wav", "voice": {"id": "voice_1234"}}},
+        {"messages": HELLO, "audio": {"format": "wav", "voice": "voice_1234"}},
     ]
     for more in named:
         with pytest.raises(openai.NotFoundError):

@@ -51,9 +51,11 @@ async def test_speech_comes_as_events(alice: AsyncOpenAI) -> None:
     assert all('"speech.audio.delta"' in line for line in lines[:-1])
 
 
-async def test_a_voice_that_is_nobodys_reads_as_missing(alice: AsyncOpenAI) -> None:
+@pytest.mark.parametrize("voice", [{"id": "voice_1234"}, "voice_1234", " Voice_1234", "voice_" + "0a" * 16])
+async def test_a_voice_that_is_nobodys_reads_as_missing(alice: AsyncOpenAI, stand_in: Running, voice: Any) -> None:
     with pytest.raises(openai.NotFoundError, match="Voice"):
-        await alice.audio.speech.create(model=MODEL, voice={"id": "voice_1234"}, input="hello")
+        await alice.audio.speech.create(model=MODEL, voice=voice, input="hello")
+    assert not stand_in.provider.received
 
 
 @DEPRECATED

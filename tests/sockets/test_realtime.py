@@ -251,6 +251,10 @@ PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
         "response": {"prompt": {"id": named, "variables": {"f": {"type": "input_file", "file_id": named}}}},
     },
     "voice": lambda named: {"type": "session.update", "session": {"audio": {"output": {"voice": {"id": named}}}}},
+    "voice by name": lambda named: {
+        "type": "session.update",
+        "session": {"audio": {"output": {"voice": "voice_" + named[5:]}}},
+    },
     "tunnel": lambda named: {
         "type": "session.update",
         "session": {"tools": [{"type": "mcp", "server_label": "x", "tunnel_id": named}]},
