@@ -20,7 +20,7 @@ from gateway.surfaces.spec import Role
 from gateway.surfaces.table import ROUTES
 from tests.attack.belongings import MODEL, Belongings, around, examples, gather, owned
 from tests.attack.house import Caller, House, Reply, house
-from tests.attack.places import Place, Step, Tag, fill, places, reach, spell
+from tests.attack.places import Key, Place, Step, Tag, fill, places, reach
 from tests.attack.resources import demanded
 from tests.forms import spelt
 
@@ -82,12 +82,20 @@ def request(place: Place, own: Belongings, *leaves: Any) -> tuple[str, str, Any]
         path += f"?{place.name}={leaves[0]}"
     if route.request is None:
         return route.method, path, None
-    body = fill(place.steps, list(leaves), examples(own)) if place.where == "body" else {}
-    match place.steps[:1], place.tags[:1]:
-        case [first], [tag] if spell((first,)) == "input":
-            before, after = around(tag, own)
-            body["input"] = [*before, *body["input"], *after]
-    return route.method, path, _without_absent(complete(route, {**demanded(route, own.kinds), **body}))
+    steps = place.steps if place.where == "body" else None
+    return route.method, path, _without_absent(body_of(route, own, steps, *leaves))
+
+
+def body_of(route: Route, own: Belongings, steps: tuple[Step, ...] | None, *leaves: Any) -> Any:
+    """A body that says `leaves` where the steps lead, and all that the route demands."""
+    body = {} if steps is None else fill(steps, list(leaves), examples(own))
+    match steps:
+        case [Key("input"), *_]:
+            tag = next((step.tag for step in steps if isinstance(step, Tag) and step.tag), None)
+            before, after = around(tag, own) if tag else ([], [])
+            if before or after:
+                body["input"] = [*before, *body["input"], *after]
+    return complete(route, {**demanded(route, own.kinds), **body})
 
 
 _DEMANDED: dict[str, dict[str, Any]] = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.surfaces.route import Route
-from gateway.surfaces.spec import Each, Either, Id, Obj, Role, Spec, Typed, Unknown
+from gateway.surfaces.spec import Each, Either, Id, Obj, Role, Spec, Speech, Typed, Unknown, User
 
 UNHEARD = "x_unheard_of"
 """A type that no table knows."""
@@ -73,6 +73,11 @@ def places(route: Route) -> list[Place]:
     return found
 
 
+def spoken(route: Route) -> list[tuple[tuple[Step, ...], bool]]:
+    """Where a user or a model speaks in the route's request, and whether it may say more than a string there."""
+    return list(_spoken(route.request, (), True)) if route.request is not None else []
+
+
 def objects(route: Route) -> list[tuple[Step, ...]]:
     """Where the route's request has objects with room for fields that the table does not know."""
     return list(dict.fromkeys(_objects(route.request, ()))) if route.request is not None else []
@@ -131,6 +136,27 @@ def _variants(spec: Typed) -> Iterator[tuple[str | None, Obj]]:
         yield None, spec.absent
 
 
+def _spoken(spec: Spec, steps: tuple[Step, ...], more: bool) -> Iterator[tuple[tuple[Step, ...], bool]]:
+    match spec:
+        case User():
+            yield steps, more
+        case Speech():
+            yield steps, False
+        case Each():
+            yield from _spoken(spec.of, (*steps, Element()), True)
+        case Either():
+            yield from _spoken(spec.text, steps, False)
+            yield from _spoken(spec.structure, steps, True)
+        case Obj():
+            for name, of in (*spec.fields.items(), ("anything", spec.rest)):
+                yield from _spoken(of, (*steps, Key(name)), True)
+        case Typed():
+            for tag, variant in _variants(spec):
+                yield from _spoken(variant, (*steps, Tag(tag)), True)
+        case _:
+            pass
+
+
 def _objects(spec: Spec, steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
     match spec:
         case Each():
@@ -176,7 +202,7 @@ def fill(steps: tuple[Step, ...], leaves: list[Any], examples: Mapping[str | Non
                     return [build(at + 1, [leaf]) for leaf in leaves]
                 return [build(at + 1, leaves)]
             case Tag(tag, whole):
-                example = dict(examples[tag])
+                example = dict(examples.get(tag, {}))
                 payload = example.pop("payload", {})
                 typed = {"type": tag} if tag is not None else {}
                 return {**typed, **example, **(payload if whole else {}), **build(at + 1, leaves)}
