@@ -265,6 +265,7 @@ def test_an_issuer_is_read_with_its_tenants_claims_and_origins() -> None:
         ('tenant = "abcdefgh234567ab"\nalgorithms = ["HS256"]', "algorithms"),
         ('tenant = "abcdefgh234567ab"\ncors_origins = ["*"]', "cors_origins"),
         ('tenant = "abcdefgh234567ab"\ncors_origins = ["https://app.example.com/"]', "cors_origins"),
+        ('tenant = "abcdefgh234567ab"\ncors_origins = ["https://app.example.com:443"]', "cors_origins"),
         ('tenant = "abcdefgh234567ab"\nmax_age = 1', "max_age"),
         ('tenant = "abcdefgh234567ab"\n' + ISSUER + 'tenant = "abcdefgh234567ab"', "issuer"),
     ],

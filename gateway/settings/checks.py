@@ -6,10 +6,9 @@ import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from gateway.authn.issuer import LOOPBACK, acceptable_url
-from gateway.settings.readers import read_secret_file
+from gateway.settings.readers import is_written_as_origin, read_secret_file
 from gateway.settings.sections import Admin, Audit, Settings, TransportLimits
 from gateway.upstreams.credentials import UpstreamCredential
 from gateway.upstreams.origin import parse_base_url
@@ -127,12 +126,7 @@ def _admin(admin: Admin) -> Iterator[tuple[str, str]]:
 
 def is_origin(url: str, *, allow_loopback_http: bool) -> bool:
     """Whether `url` is the origin of a site that a browser trusts (https://w3c.github.io/webappsec-secure-contexts/)."""
-    if not acceptable_url(url, allow_loopback_http=allow_loopback_http):
-        return False
-    parts = urlsplit(url)
-    # A browser leaves the scheme's own port out.
-    is_written_so = parts.port != {"https": 443, "http": 80}[parts.scheme]
-    return is_written_so and f"{parts.scheme}://{parts.netloc}" == url and url == url.lower()
+    return acceptable_url(url, allow_loopback_http=allow_loopback_http) and is_written_as_origin(url)
 
 
 def _object_storage(audit: Audit) -> Iterator[tuple[str, str]]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import urlsplit
 
 from gateway.authn.issuer import IssuerSettings, mistakes
 from gateway.names import TenantId, is_tenant_id
-from gateway.settings.readers import read_bool, read_float, read_text, read_texts
+from gateway.settings.readers import is_written_as_origin, read_bool, read_float, read_text, read_texts
 from gateway.settings.tables import TableKey, read_table
 
 
@@ -34,13 +33,11 @@ def _path(value: object) -> tuple[str, ...]:
 
 
 def _origins(value: object) -> tuple[str, ...]:
-    """Serialized origins (RFC 6454 section 6.2): scheme, host and port alone, as browsers send them."""
     origins = read_texts(value)
-    for origin in origins:
-        parts = urlsplit(origin)
-        written = f"{parts.scheme}://{parts.netloc}"
-        if parts.scheme not in ("https", "http") or not parts.hostname or written != origin or origin != origin.lower():
-            raise ValueError("must hold origins such as https://app.example.com: no path, no wildcard, lower case")
+    if not all(map(is_written_as_origin, origins)):
+        raise ValueError(
+            "must hold origins such as https://app.example.com, as browsers send them: lower case, no path, no wildcard, no :443"
+        )
     return origins
 
 

@@ -11,6 +11,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from gateway.stores.server import Durability
 
@@ -18,6 +19,7 @@ Network = IPv4Network | IPv6Network
 Reader = Callable[[object], Any]
 
 _BOOLEANS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_PORTS: Final = {"https": 443, "http": 80}
 _MAX_SECRET_BYTES: Final = 4_096
 _LEAST_DISTINCT_BYTES: Final = 16
 """32 random bytes have about 30 distinct ones; fewer than 16 come once in 10^17 keys, and from every typed-in filler."""
@@ -184,3 +186,20 @@ BY_TYPE: Final[dict[object, Reader]] = {
     tuple[Network, ...]: read_networks,
 }
 """Readers by a field's type, where the field names none."""
+
+
+def is_written_as_origin(url: str) -> bool:
+    """Whether it is what a browser sends as an origin (RFC 6454 section 6.2): http or https, the host, and a port other than the
+    scheme's own, in lower case."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    written = f"{parts.scheme}://{parts.netloc}"
+    return (
+        parts.scheme in _PORTS
+        and port != _PORTS[parts.scheme]
+        and bool(parts.hostname)
+        and written == url == url.lower()
+    )
