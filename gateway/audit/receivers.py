@@ -146,7 +146,7 @@ class Receivers(ABC, Generic[StateT]):
         except (KeysMissing, KeyRefused, ReceiverMissing):
             return None  # erased, not to be opened with these roots, or removed
         except ReceiverRefused:
-            LOG.error(f"{self.noun}s.record_unreadable", extra={"fields": {"tenant": tenant, self.noun: name}})
+            LOG.error("receiver.record_unreadable", extra={"fields": {"tenant": tenant, self.noun: name}})
             return None
         return keys, sink
 

@@ -178,8 +178,9 @@ class Intake:
         begun = await self._log.record(
             tenant, event(tenant, EventType.WEBHOOK_RECEIVE, accepted, content, {"webhooks": len(names)})
         )
-        if not begun.seq or not begun.tenant_active:
+        if not begun.seq:
             return
+        # A suspended tenant's messages wait until it is active again.
         for name in names:
             ours = message_id(name, id_.encode())
             message = seal(keys, tenant, name, ours, found.opened.h.hex(), now_ms(), content)

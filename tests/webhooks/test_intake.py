@@ -166,7 +166,7 @@ async def test_the_same_webhook_sent_again_is_delivered_once_to_each_receiver(ho
     assert len({hook.receiver.posts[0].headers["webhook-id"] for hook in hooks}) == 2
 
 
-async def test_an_object_of_another_tenant_or_one_that_is_not_served_any_more_reaches_nobody(home: House) -> None:
+async def test_a_suspended_tenants_webhooks_wait_and_those_of_another_tenant_go_out(home: House) -> None:
     acme, bravo = await home.hook("acme"), await home.hook("bravo")
     raw = {name: new(home) for name in ("acme", "bravo")}
     opaque = {name: await home.adopt(name, one) for name, one in raw.items()}
@@ -175,7 +175,21 @@ async def test_an_object_of_another_tenant_or_one_that_is_not_served_any_more_re
         assert await home.post(home.event("response.completed", one)) == 200
     await until(lambda: bravo.receiver.posts)
     assert bravo.said == [("response.completed", opaque["bravo"])]
-    assert (acme.receiver.posts, await home.waiting(acme)) == ([], 0)
+    assert (acme.receiver.posts, await home.waiting(acme)) == ([], 1)
+    await home.gateway.admin.store.set_tenant_status(acme.tenant, TenantStatus.ACTIVE)
+    await until(lambda: acme.receiver.posts)
+    assert acme.said == [("response.completed", opaque["acme"])]
+
+
+async def test_what_finds_no_room_is_on_record(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.webhooks.intake.MOST_WAITING", 1)
+    acme, raw = await home.hook("acme", status=500), new(home)
+    await home.adopt("acme", raw)
+    for number in range(2):
+        assert await home.post(home.event("response.completed", raw), id_=f"wh_{number}") == 200
+    assert await home.waiting(acme) == 1
+    received = [one["outcome"] for one in await home.log(acme.tenant) if one["type"] == "webhook.receive"]
+    assert [one["reason"] for one in received] == ["", "", "webhook_full"]
 
 
 @pytest.mark.parametrize("prefix", ["resp_", "batch_", "ftjob-"])
