@@ -12,54 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from gateway.app import redact
-from gateway.demo.stand_in.faults import SPOILERS
-from gateway.demo.stand_in.items import BUILDERS
 from gateway.demo.stand_in.provider import Options
 from gateway.demo.stand_in.raw_ids import IdStyle
-from gateway.demo.stand_in.words import MODIFIERS
 from gateway.names import Kind
-from gateway.surfaces.table import ROUTES
+from gateway.surfaces.route import Route
+from gateway.surfaces.table import PREFIX, ROUTES, Matched, match
 from gateway.telemetry import JsonFormatter
 from tests.attack.belongings import MODEL
+from tests.attack.canary_batches import run
 from tests.attack.canary_resources import keep
 from tests.attack.canary_search import Search, readings, said
+from tests.attack.canary_words import INCLUDE, ITEMS, SILENT
 from tests.attack.house import Caller, House, house
 from tests.forms import Form, file, form, text, uploaded
-
-VALUES: dict[str, tuple[str, ...]] = {
-    "at": ("1:2:3:17:40:400:1000",),
-    "calls": ("2",),
-    "cut": ("3", "700"),
-    "cut_clean": ("3", "700"),
-    "delay": ("0.0001",),
-    "delta": ("3", "200"),
-    "eol": ("crlf", "cr"),
-    "error_event": ("0", "4"),
-    "flood": ("1",),
-    "hang": ("", "4"),
-    "numbers": ("", "extreme"),
-    "polls": ("3",),
-    "plant": ("a coat",),
-    "redirect": ("301", "307"),
-    "say": ("hello",),
-    "slow": ("0.05",),
-    "split": ("41",),
-    "status": ("400", "401", "403", "404", "409", "422", "429", "500", "502", "503"),
-    "words": ("3",),
-}
-"""What a word is played with; every other one stands alone."""
-
-SILENT = frozenset({"hang", "never_finish"})
-"""Words after which nothing comes: the client leaves."""
-
-ITEMS = ", ".join(word for word in BUILDERS if word not in ("refusal", "compaction"))
-INCLUDE = [
-    "file_search_call.results",
-    "code_interpreter_call.outputs",
-    "web_search_call.action.sources",
-    "reasoning.encrypted_content",
-    "message.output_text.logprobs",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +34,13 @@ class Exchange:
     """All that the client received."""
     upstream: bytes
     """Path, query and body of what the service received for it."""
+    succeeded: frozenset[str] = frozenset()
+    """The rows of the table that this was a success of, as `row` names them."""
+
+
+def row(route: Route) -> str:
+    """A row's name. An action alone is none: `responses.create` is also a frame of a socket."""
+    return f"{route.method} {route.action}"
 
 
 @dataclass(slots=True)
@@ -99,9 +71,15 @@ class Haul:
                     data += piece
             except TimeoutError:
                 pass
-        upstream = [f"{one.path}?{one.query}\n".encode() + one.body for one in self.house.received[before:]]
-        self.exchanges.append(Exchange(f"{method} {path} {str(body)[:300]}", data, b"\n".join(upstream)))
+        matched = match(method, PREFIX + path.partition("?")[0])
+        taken = [matched.route] if isinstance(matched, Matched) and data.startswith(b"HTTP/1.1 2") else []
+        self.add(f"{method} {path} {str(body)[:300]}", data, before, *taken)
         return data
+
+    def add(self, what: str, data: bytes, before: int, *succeeded: Route) -> None:
+        """What a client received while the service received all but the first `before`."""
+        upstream = [f"{one.path}?{one.query}\n".encode() + one.body for one in self.house.received[before:]]
+        self.exchanges.append(Exchange(what, data, b"\n".join(upstream), frozenset(map(row, succeeded))))
 
     def json(self, caller: Caller, method: str, path: str, body: Any = None) -> Any:
         data = self.ask(caller, method, path, body)
@@ -127,6 +105,11 @@ class Haul:
             return False
         shown = {mapper.to_opaque(kind, secret).text for kind in Kind} | {mapper.form.inert(None, secret).text}
         return not any(text.encode() in one.data for text in shown)
+
+    @property
+    def succeeded(self) -> set[str]:
+        """The rows of the table that were asked and not refused."""
+        return set().union(*(one.succeeded for one in self.exchanges))
 
     @property
     def secrets(self) -> set[str]:
@@ -187,6 +170,7 @@ def live(haul: Haul, caller: Caller) -> None:
     chat(haul, caller)
     carry(haul, caller)
     keep(haul, caller)
+    run(haul, caller)
     page_through(haul, caller)
     haul.ask(caller, "GET", "/models")
     haul.ask(caller, "GET", f"/models/{MODEL}")
@@ -385,11 +369,3 @@ async def scraped(running: House) -> bytes:
     scope = {"type": "http", "method": "GET", "path": "/metrics", "headers": []}
     await running.deployment.gateway.metrics(scope, receive, send)
     return b"".join(message.get("body", b"") for message in sent)
-
-
-def every_word() -> list[str]:
-    return [
-        f"{word}={value}" if value else word
-        for word in (*BUILDERS, *MODIFIERS, *SPOILERS)
-        for value in VALUES.get(word, ("",))
-    ]

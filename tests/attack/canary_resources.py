@@ -119,7 +119,7 @@ def _tune(haul: Haul, caller: Caller, files: list[str]) -> None:
     for told in ("pause", "resume", "cancel", "cancel"):
         haul.ask(caller, "POST", f"/fine_tuning/jobs/{other}/{told}")
     at = f"/fine_tuning/jobs/{made}"
-    done = [haul.json(caller, "GET", at) for _ in range(3)][-1]
+    done = _ended(haul, caller, made)
     for path in ("events", "checkpoints"):
         listed = haul.json(caller, "GET", f"{at}/{path}?limit=1")
         haul.json(caller, "GET", f"{at}/{path}?after={listed['last_id']}")
@@ -145,3 +145,13 @@ def _tune(haul: Haul, caller: Caller, files: list[str]) -> None:
     haul.ask(caller, "POST", "/responses", {"model": model, "input": "hello"})
     for method in ("GET", "DELETE"):
         haul.ask(caller, method, f"/models/{model}")
+    again = haul.json(caller, "POST", "/fine_tuning/jobs", asked)["id"]
+    unwanted = _ended(haul, caller, again)["fine_tuned_model"]
+    haul.json(caller, "DELETE", f"/models/{unwanted}")
+    for method in ("GET", "DELETE"):
+        haul.ask(caller, method, f"/models/{unwanted}")
+
+
+def _ended(haul: Haul, caller: Caller, job: str) -> Any:
+    """The job when it has made its model."""
+    return [haul.json(caller, "GET", f"/fine_tuning/jobs/{job}") for _ in range(3)][-1]

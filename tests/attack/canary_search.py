@@ -86,9 +86,13 @@ def _parted(received: bytes) -> tuple[bytes, bytes]:
 
 
 def _values(body: bytes) -> list[Any]:
-    """The JSON values of a body: itself, or those of its events."""
+    """The JSON values of a body: itself, or those of its events, or those of its lines."""
+    return _read([body]) or _read(_events(body)) or _read(body.split(b"\n"))
+
+
+def _read(parts: Iterable[bytes]) -> list[Any]:
     values = []
-    for part in [body, *_events(body)]:
+    for part in parts:
         try:
             values.append(json.loads(part))
         except ValueError:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import http.client
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gateway.demo.stand_in.provider import Options
-from gateway.demo.stand_in.raw_ids import IdStyle
 from gateway.surfaces.batches import ENDPOINTS
 from gateway.surfaces.route import Route
 from tests.attack.belongings import MODEL, Belongings, owned
-from tests.attack.canary_haul import INCLUDE, ITEMS, Haul
-from tests.attack.canary_search import Search
-from tests.attack.house import Caller, house
+from tests.attack.house import Caller
 from tests.attack.matrix import ATTACKS, Town, droppable, missing_of, opens, request, town
 from tests.attack.places import places, reach
 
@@ -110,60 +105,3 @@ def test_an_inline_items_id_that_does_not_open_never_reaches_the_service_in_a_li
             if status != 200 or any(leaf in said for leaf in leaves):
                 wrong.append(f"{place}: {leaves} reads {status} {told}, and the service {said}")
     assert not wrong, "\n".join(wrong[:20])
-
-
-WORDS = ("", ITEMS, "annotations, code_interpreter", "quote", "say=hello", "refusal", "recall", "plant=a coat")
-
-OTHERS: dict[str, tuple[dict[str, Any], ...]] = {
-    "/v1/responses": (
-        {"model": "no-such-model"},
-        {"metadata": {"k": 7}},
-        {"input": [{"type": "function_call_output", "call_id": "call_x", "output": "7"}]},
-        {"store": False},
-    ),
-    "/v1/chat/completions": ({"model": "no-such-model"}, {"store": True}, {"logprobs": True}, {"messages": 7}),
-    "/v1/completions": ({"prompt": "a"},),
-    "/v1/embeddings": ({"input": ["a", "b"]},),
-    "/v1/moderations": ({},),
-    "/v1/images/generations": ({"prompt": "a coat"}, {"prompt": "a coat", "response_format": "url"}),
-}
-
-
-def bodies(url: str) -> list[dict[str, Any]]:
-    """Requests that make the service say all it can."""
-    made: list[dict[str, Any]] = [{"model": MODEL, "input": "hello", **more} for more in OTHERS[url]]
-    for words in WORDS if url in ("/v1/responses", "/v1/chat/completions") else ():
-        text = f"[[script: {words}]] go"
-        made.append({"model": MODEL, "input": text, "include": INCLUDE})
-    if url == "/v1/chat/completions":
-        for body in made:
-            body.setdefault("messages", [{"role": "user", "content": body["input"]}])
-            body.pop("input")
-            body.pop("include", None)
-    return made
-
-
-@pytest.mark.parametrize("style", [IdStyle.HEX50, IdStyle.UUID, IdStyle.BARE])
-def test_no_raw_id_leaves_in_a_batch_or_its_files(tmp_path: Path, style: IdStyle) -> None:
-    with house(tmp_path, options=Options(canary=True, id_style=style)) as running:
-        haul, alice = Haul(running), running.caller("acme", "alice")
-        for url in OTHERS:
-            status, told = upload(alice, *(line(url, body) for body in bodies(url)))
-            assert status == 200, told
-            asked = {"input_file_id": told["id"], "endpoint": url, "completion_window": "24h"}
-            batch = haul.json(alice, "POST", "/batches", asked)
-            for _ in range(2):
-                batch = haul.json(alice, "GET", f"/batches/{batch['id']}")
-            read = [batch[f"{name}_file_id"] for name in ("input", "output", "error") if batch[f"{name}_file_id"]]
-            for file in read:
-                haul.json(alice, "GET", f"/files/{file}")
-                assert haul.ask(alice, "GET", f"/files/{file}/content").startswith(b"HTTP/1.1 200")
-            haul.ask(alice, "POST", f"/batches/{batch['id']}/cancel")
-        haul.json(alice, "GET", "/batches")
-        status, told = upload(alice, *(line("/v1/embeddings", {"model": MODEL, "input": "x"}) for _ in range(2)))
-        asked = {"input_file_id": told["id"], "endpoint": "/v1/embeddings", "completion_window": "24h"}
-        batch = haul.json(alice, "POST", "/batches", asked)
-        assert haul.json(alice, "GET", f"/batches/{batch['id']}")["status"] == "failed"
-        assert haul.secrets
-        assert haul.leaks(Search(haul.secrets)) == []
-        assert [one.what for one in haul.exchanges if b"answer_withheld" in one.data] == []

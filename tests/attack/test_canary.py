@@ -1,7 +1,8 @@
 """The canary: a service that writes fresh raw IDs everywhere, and a search for them in everything that comes out.
 
-Every script word of the stand-in is played, faults included; then what clients received, the log lines, the metrics and
-all that Redis holds is searched for every raw ID, for the account's names, and for other spellings of both.
+Every row of the table is asked and every script word of the stand-in is played, faults included; then what clients received,
+the log lines, the metrics and all that Redis holds is searched for every raw ID, for the account's names, and for other
+spellings of both.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import pytest
 import redis
 
 from gateway.demo.stand_in.raw_ids import IdStyle
-from tests.attack.canary_haul import Haul, every_word, hauled
+from gateway.surfaces.table import ROUTES
+from tests.attack.canary_haul import Haul, hauled, row
 from tests.attack.canary_search import Search, readings, said
+from tests.attack.canary_words import every_word
 from tests.redis_fixture import RedisServer
 
 
@@ -49,6 +52,11 @@ def dump(server: RedisServer) -> Iterator[tuple[str, bytes]]:
     assert files
     for path in files:
         yield path.name, path.read_bytes()
+
+
+def test_every_row_of_the_table_was_asked_and_answered(haul: Haul) -> None:
+    """A new row is searched for leaks once the day plays it; until then it stands here."""
+    assert {row(route) for route in ROUTES} - haul.succeeded == set()
 
 
 def test_no_client_received_a_raw_id_in_any_form(haul: Haul) -> None:
@@ -121,6 +129,15 @@ def test_what_a_model_says_counts_where_its_answer_ends_in_the_middle_of_it() ->
         assert (secret in spoken, secret in written) == (counts, False)
 
 
+def test_what_a_model_says_counts_in_each_line_of_a_file() -> None:
+    lines = [{"text": "file-0123456789abcdefABCDEF"}, {"id": "file-0123456789abcdefABCDEG"}]
+    data = b"HTTP/1.1 200 OK\r\n\r\n" + b"".join(json.dumps(one).encode() + b"\n" for one in lines)
+    spoken, written = said(data)
+    assert lines[0]["text"] in spoken
+    assert lines[1]["id"] in written
+    assert lines[1]["id"] not in spoken
+
+
 @pytest.mark.parametrize("style", [style for style in IdStyle if style is not IdStyle.HEX50])
 def test_ids_of_other_servers_stay_inside_too(tmp_path: Path, style: IdStyle) -> None:
     for haul in hauled(tmp_path, style, ["quote", "delta=3"]):
@@ -129,3 +146,4 @@ def test_ids_of_other_servers_stay_inside_too(tmp_path: Path, style: IdStyle) ->
         for what, data in [*dump(haul.house.redis), ("log", haul.log.getvalue().encode())]:
             leaks += [f"{what}: {leak}" for leak in search(data)]
         assert not leaks, "\n".join(leaks[:40])
+        assert [one.what for one in haul.exchanges if b"answer_withheld" in one.data] == []
