@@ -22,6 +22,7 @@ from tests.attack.belongings import MODEL
 from tests.attack.canary_batches import run
 from tests.attack.canary_resources import keep
 from tests.attack.canary_search import Search, readings, said
+from tests.attack.canary_sockets import converse
 from tests.attack.canary_words import INCLUDE, ITEMS, SILENT
 from tests.attack.house import Caller, House, house
 from tests.forms import Form, file, form, text, uploaded
@@ -39,7 +40,7 @@ class Exchange:
 
 
 def row(route: Route) -> str:
-    """A row's name. An action alone is none: `responses.create` is also a frame of a socket."""
+    """A row's name. An action alone is none: `responses.create` is asked over HTTP and over a socket."""
     return f"{route.method} {route.action}"
 
 
@@ -171,6 +172,7 @@ def live(haul: Haul, caller: Caller) -> None:
     carry(haul, caller)
     keep(haul, caller)
     run(haul, caller)
+    converse(haul, caller)
     page_through(haul, caller)
     haul.ask(caller, "GET", "/models")
     haul.ask(caller, "GET", f"/models/{MODEL}")
