@@ -35,8 +35,10 @@ def dump(server: RedisServer) -> Iterator[tuple[str, bytes]]:
     with client:
         for key in client.scan_iter(count=1000):
             match client.type(key):
+                case b"none":
+                    continue  # it has expired since; the file has the command that wrote it
                 case b"string":
-                    parts = [client.get(key)]
+                    parts = [client.get(key) or b""]
                 case b"hash":
                     parts = [part for pair in client.hgetall(key).items() for part in pair]
                 case b"set":
