@@ -11,6 +11,7 @@ from typing import Any
 
 from gateway.demo.stand_in import responses
 from gateway.demo.stand_in.answers import Request, script_in
+from gateway.demo.stand_in.canary import Canary
 from gateway.demo.stand_in.exchange import Receive, Send
 from gateway.demo.stand_in.failures import Failure
 from gateway.demo.stand_in.faults import scripted_failure
@@ -33,6 +34,7 @@ class Socket:
         self._opened = received
         self._receive = receive
         self._send = send
+        self._canary = Canary(provider.ids) if provider.options.canary else None
         self._lanes: defaultdict[str | None, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._kept: dict[str, StoredResponse] = {}
         self._lane_of: dict[str, str | None] = {}
@@ -128,10 +130,14 @@ class Socket:
             await self._play(made, lane, Script())
 
     async def _fail(self, failure: Failure, lane: str | None) -> None:
+        if self._canary:
+            failure.message += self._canary.in_words()
         error = dict(failure.body()["error"])
         error["headers"] = dict(service_headers(self._provider, "req_" + "0" * 32))
         await self._say({"type": "error", "status": failure.status, "error": error}, lane)
 
     async def _say(self, event: Json, lane: str | None) -> None:
+        if self._canary:
+            event = self._canary.plant(event)
         told = event if lane is None else {**event, "stream_id": lane}
         await self._send({"type": "websocket.send", "text": encode(told).decode()})
