@@ -41,7 +41,7 @@ FAMILIES: Final[dict[str, str]] = {
     "threads": _ASSISTANTS,
     "vaults": "vaults hold the secrets of agents, which are not served",
     "videos": "the service shut videos down on 2026-09-24",
-    "webhook_endpoints": "one endpoint gets the events of all who share the key; POST /tenant/webhooks registers one of yours",
+    "webhook_endpoints": "one endpoint gets the events of everybody on the key; POST /tenant/webhooks registers one of yours",
     "webhook_event_types": "the endpoint is the operator's; POST /tenant/webhooks registers one for your own events",
 }
 """By the first segment below `/v1`."""
