@@ -35,8 +35,9 @@ MAX_NOTED: Final = 512
 """Characters of a query that the log keeps."""
 
 
-FEEDS: Final = (8, 64, 256)
-"""Open live tails of a session, a tenant, a process: each asks the store once a second."""
+FEEDS: Final = (4, 64, 256)
+"""Open live tails of a session, a tenant, a process: each asks the store once a second. A browser opens six connections to a
+console without HTTP/2, and all pages need one."""
 EXPORTS: Final = (4, 8, 32)
 """Exports on their way, likewise: each reads as fast as it can."""
 OPEN_S: Final = 60

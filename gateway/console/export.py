@@ -94,6 +94,7 @@ async def _zipped(visit: Visit, query: Query, form: str, finding: Finding) -> As
             "last": last,
             "log": finding.state.value,
             "checkpoint_size": finding.size,
+            "log_read": write_moment(int(finding.at_s) * 1_000_000),
         }
         archive.writestr(
             "manifest.json", orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

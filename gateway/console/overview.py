@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from gateway.audit.event import EventType, Result
 from gateway.audit.search.query import Field, Query
-from gateway.console.desk import Page, Visit
+from gateway.console.desk import Page, Visit, allowed
 from gateway.console.log import names_of, outcomes
 from gateway.console.picture import draw
 from gateway.console.reading import read_all
@@ -57,5 +57,6 @@ async def overview(visit: Visit) -> Page:
 
 async def verify(visit: Visit) -> Response:
     """Reads the whole log anew."""
+    await visit.record(EventType.CONSOLE_VIEW, allowed(303))
     visit.desk.integrity.forget(visit.tenant)
     return RedirectResponse("/", 303)

@@ -110,7 +110,7 @@ def count(number: int, one: str = "", many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}" if one else f"{number:,}"
 
 
-def epoch(seconds: int) -> datetime:
+def epoch(seconds: float) -> datetime:
     """A moment from UTC seconds."""
     return datetime.fromtimestamp(seconds, UTC)
 

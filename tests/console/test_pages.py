@@ -315,6 +315,31 @@ async def test_every_visit_is_on_record_and_an_id_that_was_typed_in_is_not(
         assert event["outcome"]["result"] == "allow"
 
 
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("/checkpoint", "checkpoint"),
+        (f"/event/{ACME}/8/proof", "proof"),
+        ("/key", "key"),
+        ("/export?format=evidence", "evidence"),
+        ("/export?format=jsonl", "jsonl"),
+        ("/export?format=csv", "csv"),
+    ],
+)
+async def test_whatever_is_taken_away_is_on_record(auditor: Browser, home: House, path: str, what: str) -> None:
+    before = len(await home.stored())
+    assert (await auditor.get(path)).status_code == 200
+    (taken,) = (await home.events())[before:]
+    assert (taken["type"], taken["changes"]["what"]) == ("console.export", what)
+
+
+async def test_reading_it_all_again_is_on_record(auditor: Browser, home: House) -> None:
+    before = len(await home.stored())
+    assert (await auditor.post("/verify", {})).status_code == 303
+    (asked,) = (await home.events())[before:]
+    assert (asked["type"], asked["changes"]["page"]) == ("console.view", "verify")
+
+
 async def test_what_cannot_be_put_on_record_is_not_shown(own_redis_server: RedisServer, tmp_path: Path) -> None:
     async with house(own_redis_server.url, tmp_path) as home:
         auditor = await home.signed_in("ada")
