@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from gateway.audit.event import Change, Event, EventType, Outcome, Phase, RequestFacts, Result, Target
 from gateway.audit.log import AuditLog
-from gateway.audit.persons import NETWORK, digest, person, sealed
+from gateway.audit.persons import NETWORK, digest, is_pseudonym, person, sealed, unsealed
 from gateway.audit.search.contract import Search
 from gateway.audit.streams.registry import Streams
 from gateway.console.integrity import Integrity
@@ -163,9 +163,17 @@ class Visit:
 
     def _noted(self, noted: Mapping[str, Change] | None) -> dict[str, Change]:
         about: dict[str, Change] = {"page": self.page}
-        if asked := " ".join(f"{name}={value}" for name, value in self.query()):
+        if asked := " ".join(f"{name}={self._kept(name, value)}" for name, value in self.query()):
             about["query"] = without_ids(self.keys.newest, asked)
         return about | dict(noted or {})
+
+    def _kept(self, name: str, value: str) -> str:
+        """What the log keeps of a part of the query: a person's name, or an address, stands in it sealed or not at all."""
+        field = self.request.query_params.get("add", "") if name == "add_value" else name.rstrip("!")
+        if not value or field not in ("actor", "network", "via") or is_pseudonym(value):
+            return value
+        opened = unsealed(self.keys, self.tenant, NETWORK, value)
+        return value if opened is not None else f"?{digest(self.keys.newest, 'stranger', value)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from gateway.audit.search.query import Query, write_moment
 from gateway.console.desk import Refusal, Refused, Visit, allowed
 from gateway.console.evidence import evidence
 from gateway.console.integrity import Finding
+from gateway.console.people import resolved, spread
 from gateway.console.reading import Row, read
 from gateway.console.seats import Seated
 from gateway.console.sending import Pieces, ensure_session
@@ -43,7 +44,8 @@ async def export(visit: Visit) -> Response:
     formats = [value for name, value in pairs if name == "format"]
     if len(formats) != 1 or formats[0] not in FORMATS:
         raise Refused(Refusal.BAD_REQUEST, "An export is jsonl, csv or evidence.")
-    query = Query.parse([(name, value) for name, value in pairs if name != "format"]).at(time.time_ns() // 1000)
+    asked = Query.parse([(name, value) for name, value in pairs if name != "format"]).at(time.time_ns() // 1000)
+    query = await spread(visit, await resolved(visit, asked))
     if visit.desk.exports.are_full(visit.session):
         raise Refused(Refusal.TOO_MANY, "Too many exports are on their way. Wait until one has ended.")
     with ExitStack() as held:

@@ -11,37 +11,29 @@ from starlette.responses import RedirectResponse, Response
 from gateway.audit.event import EventType, Result
 from gateway.audit.search.query import Field, Query
 from gateway.console.desk import Page, Visit, allowed
-from gateway.console.log import names_of, outcomes
+from gateway.console.log import outcomes
+from gateway.console.people import most_frequent, rows_of
 from gateway.console.picture import draw
-from gateway.console.reading import read_all
 
 DAY_S: Final = 86_400
 BARS: Final = 48
 _OPENED: Final = ("conv_", "resp_")
 """What has a story."""
-_REVIEWS: Final = (
-    EventType.CONSOLE_EXPORT, EventType.CONSOLE_REVOKE, EventType.CONSOLE_SIGN_IN, EventType.CONSOLE_SIGN_OUT,
-    EventType.CONSOLE_VIEW,
-)  # fmt: skip
-"""Reviewers' own visits: no answers of the gateway."""
 
 
 async def overview(visit: Visit) -> Page:
     day = Query(last_s=DAY_S)
     search, tenant = visit.desk.search, visit.tenant
     answered = outcomes(day.at(time.time_ns() // 1000))
-    for review in _REVIEWS:
-        answered = answered.with_filter(Field.TYPE, review.value, negated=True)
     refused = answered.with_filter(Field.RESULT, Result.DENY.value)
     finding, histogram, reasons, people, newest, touched = await asyncio.gather(
         visit.desk.integrity.look(tenant, visit.keys),
         search.histogram(tenant, answered, BARS),
         search.top(tenant, refused, Field.REASON, 5),
-        search.top(tenant, refused, Field.ACTOR, 5),
+        most_frequent(visit, refused, 5),
         search.search(tenant, refused, limit=5),
         search.top(tenant, day, Field.TARGET, 60),
     )
-    names = await names_of(visit, [pseudonym for pseudonym, _ in people])
     denied = day.with_filter(Field.RESULT, Result.DENY.value)
     return Page("overview.html", {
         "finding": finding,
@@ -49,8 +41,8 @@ async def overview(visit: Visit) -> Page:
         "denied": denied,
         "everything": Query(),
         "reasons": reasons,
-        "people": [(pseudonym, names[pseudonym], number) for pseudonym, number in people],
-        "refusals": read_all(newest.rows, tenant, visit.keys),
+        "people": people,
+        "refusals": await rows_of(visit, newest.rows),
         "touched": [(target, number) for target, number in touched if target.startswith(_OPENED)][:6],
     })  # fmt: skip
 

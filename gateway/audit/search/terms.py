@@ -20,6 +20,8 @@ class Terms:
     """Of the fields with one value; without the empty ones."""
     targets: tuple[str, ...]
     """Opaque IDs, each once."""
+    more: int = 0
+    """Of a sum of refusals: how many it stands for beyond itself."""
 
     def sets(self) -> dict[Field, frozenset[str]]:
         """As `Query.matches` takes them."""
@@ -27,6 +29,8 @@ class Terms:
         return {**every, Field.TARGET: frozenset(self.targets)} if self.targets else every
 
 
+_MOST: Final = 10**9
+"""Refusals that one sum is believed."""
 _PLACES: Final[tuple[tuple[Field, str, str], ...]] = (
     (Field.ACTOR, "actor", "pseudonym"),
     (Field.MODEL, "request", "model"),
@@ -51,8 +55,11 @@ def terms_of(body: bytes) -> Terms:
     values[Field.PHASE], values[Field.TYPE] = _text(event.get("phase")), _text(event.get("type"))
     if chain := _part(event, "actor").get("chain"):
         values[Field.VIA] = _text(chain[0] if isinstance(chain, list) else None)
+    more = 0
     if event.get("type") == EventType.REFUSALS_SUMMED:
-        values[Field.ACTOR] = _text(_part(event, "changes").get("actor"))
+        summed = _part(event, "changes")
+        values[Field.ACTOR], number = _text(summed.get("actor")), summed.get("count")
+        more = number - 1 if isinstance(number, int) and 1 < number <= _MOST else 0
     listed = event.get("targets")
     named = [_text(one.get("id")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     ts_us = event.get("ts")
@@ -60,6 +67,7 @@ def terms_of(body: bytes) -> Terms:
         ts_us if isinstance(ts_us, int) and 0 < ts_us <= LAST_US else 0,
         {field: value for field, value in values.items() if value},
         tuple(dict.fromkeys(filter(None, named))),
+        more,
     )
 
 
