@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +22,7 @@ from gateway.console.reviewer import Reviewer
 from gateway.console.seats import Seats
 from gateway.console.session import Session, Sessions
 from gateway.console.sign_in import SignIn
+from gateway.errors import Problem, Reason
 from gateway.ids.keys import AuditKeys, Versions
 from gateway.ids.shape import RAW
 from gateway.names import Principal, TenantId
@@ -63,6 +64,15 @@ class Refused(Exception):
 
     def __init__(self, reason: Refusal, text: str) -> None:
         super().__init__(text)
+        self.reason = reason
+
+
+class Unrecorded(Exception):
+    """What was done cannot be put on record, and so it is not shown."""
+
+    def __init__(self, who: Someone, reason: Reason) -> None:
+        super().__init__(reason.value)
+        self.who = who
         self.reason = reason
 
 
@@ -136,18 +146,19 @@ class Visit:
         noted: Mapping[str, Change] | None = None,
         targets: tuple[Target, ...] = (),
     ) -> None:
-        """Raises Problem where it cannot be written: then nothing is shown."""
+        """Raises Unrecorded where it cannot be written: then nothing is shown."""
         who = Someone(self.tenant, self.keys, self.reviewer.principal)
         await record(self.desk, self.request, who, type_, outcome, self._noted(noted), targets)
 
     @asynccontextmanager
     async def changing(self, type_: str, facts: Mapping[str, Change]) -> AsyncIterator[dict[str, Change]]:
-        """The body runs between intent and outcome, and may add facts for the outcome. Raises Problem where one of the two
-        cannot be written."""
+        """The body runs between intent and outcome, and may add facts for the outcome. Raises Unrecorded where one of the
+        two cannot be written."""
         told: dict[str, Change] = dict(facts)
         who = Someone(self.tenant, self.keys, self.reviewer.principal)
         intent = event_of(self.desk, self.request, who, type_, None, told)
-        begun = await self.desk.log.begin(self.tenant, intent, open_s=OPEN_S)
+        with _on_record(who):
+            begun = await self.desk.log.begin(self.tenant, intent, open_s=OPEN_S)
         if begun.seq == 0:
             raise KeysMissing("the tenant is erased")
         outcome = Outcome(Result.ERROR, "failed", 500)
@@ -159,7 +170,8 @@ class Visit:
             raise
         finally:
             ended = replace(intent, ts_us=_now_us(), phase=Phase.OUTCOME, outcome=outcome, changes=told)
-            await self.desk.log.finish(self.tenant, (ended,), begun=begun)
+            with _on_record(who):
+                await self.desk.log.finish(self.tenant, (ended,), begun=begun)
 
     def _noted(self, noted: Mapping[str, Change] | None) -> dict[str, Change]:
         about: dict[str, Change] = {"page": self.page}
@@ -185,6 +197,14 @@ class Someone:
     principal: Principal
 
 
+@contextmanager
+def _on_record(who: Someone) -> Iterator[None]:
+    try:
+        yield
+    except Problem as problem:
+        raise Unrecorded(who, problem.reason) from problem
+
+
 async def record(
     desk: Desk,
     request: Request,
@@ -194,9 +214,10 @@ async def record(
     changes: Mapping[str, Change],
     targets: tuple[Target, ...] = (),
 ) -> None:
-    """A single event in the tenant's log. Raises Problem where it cannot be written."""
+    """A single event in the tenant's log. Raises Unrecorded where it cannot be written."""
     event = event_of(desk, request, who, type_, outcome, changes, targets)
-    begun = await desk.log.record(who.tenant, event)
+    with _on_record(who):
+        begun = await desk.log.record(who.tenant, event)
     if begun.seq == 0:
         raise KeysMissing("the tenant is erased")
 

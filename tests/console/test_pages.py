@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import html
 import io
 import json
 import os
@@ -24,7 +25,7 @@ from gateway.console import evidence
 from gateway.console.pages import Pages
 from tests.audit.logbook import change_bodies
 from tests.audit.verifiers import codes
-from tests.console.house import ACME, Browser, House, house
+from tests.console.house import ACME, ADAS_SUBJECT, Browser, House, house
 from tests.console.plot import HOSTILE, Plot
 from tests.console.words import words_of
 from tests.redis_fixture import RedisServer
@@ -345,12 +346,53 @@ async def test_what_cannot_be_put_on_record_is_not_shown(own_redis_server: Redis
         auditor = await home.signed_in("ada")
         plot = Plot(ACME, await home.keys(), NOW_US)
         await home.write(*plot.story())
-        own_redis_server.command("HSET", b"{t:%b}:meta" % ACME.encode(), "halted", "1")
-        for page in ("/", "/log", f"/event/{ACME}/3", "/export?format=csv", "/key", "/tail/feed?after=0"):
-            answer = await auditor.get(page)
-            assert answer.status_code == 503, page
-            assert "alice" not in answer.text
-            assert plot.conversation not in answer.text
+        await home.sign()
+        signed = len(await home.stored())
+        why = f"the log ends at event {signed} and was signed to <99>"
+        await home.store.log.halt(ACME, why)
+        address = await home.answered("max", newcomer := home.browser())
+        pages = ("/", "/log", f"/event/{ACME}/3", "/export?format=csv", "/key", "/tail/feed?after=0")
+        answers = [await auditor.get(page) for page in pages]
+        answers += [await auditor.post("/verify", {}), await newcomer.get(address)]
+        for answer in answers:
+            assert answer.status_code == 503, answer.url
+            words = words_of(answer.text)
+            assert "The log is halted" in words
+            assert "Is the log whole? Not any more." in words
+            assert f"Halted because {why} " in html.unescape(words)
+            assert f"Last signed checkpoint {signed}, kept outside the store up to {signed}" in words
+            assert re.search(rf"Still here {signed} records, the newest of \d", words)
+            assert "audit reseal" in words
+            assert "shortly" not in words
+            assert "on record" not in words
+            for held in ("alice", plot.conversation, "conversations.create"):
+                assert held not in answer.text
+        assert ADAS_SUBJECT in answers[0].text
+        assert (await auditor.post("/sign-out", {})).status_code == 503
+        assert (await auditor.get("/log")).status_code == 303
+
+
+async def test_a_halted_log_that_lost_events_says_which(own_redis_server: RedisServer, tmp_path: Path) -> None:
+    async with house(own_redis_server.url, tmp_path) as home:
+        await home.write(*Plot(ACME, await home.keys(), NOW_US).story())
+        await home.sign()
+        auditor = await home.signed_in("ada")
+        own_redis_server.command("XTRIM", b"{t:%b}:aud" % ACME.encode(), "MAXLEN", 0)
+        await home.store.log.halt(ACME, "somebody cut it")
+        words = words_of((await auditor.get("/")).text)
+        assert "Is the log whole? No. Record 1 is missing, and so is everything after it." in words
+        assert "Halted because somebody cut it" in words
+
+
+async def test_a_page_that_is_not_there_keeps_the_name_and_the_ways_of_who_is_signed_in(
+    auditor: Browser, home: House
+) -> None:
+    page = (await auditor.get("/nowhere")).text
+    assert ADAS_SUBJECT in page
+    assert 'href="/log"' in page
+    assert "on record" not in page
+    assert 'href="/log"' not in (await home.browser().get("/nowhere")).text
+    assert "on record" in (await auditor.get(f"/event/{ACME}/999999")).text
 
 
 async def test_pages_say_so_where_the_store_is_away(own_redis_server: RedisServer, tmp_path: Path) -> None:
