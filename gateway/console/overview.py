@@ -17,6 +17,8 @@ from gateway.console.picture import draw
 
 DAY_S: Final = 86_400
 BARS: Final = 48
+TOUCHED: Final = 10
+"""Objects that are offered; as many as stand beside the refusals without a hole."""
 _OPENED: Final = ("conv_", "resp_")
 """What has a story."""
 
@@ -43,7 +45,7 @@ async def overview(visit: Visit) -> Page:
         "reasons": reasons,
         "people": people,
         "refusals": await rows_of(visit, newest.rows),
-        "touched": [(target, number) for target, number in touched if target.startswith(_OPENED)][:6],
+        "touched": [(target, number) for target, number in touched if target.startswith(_OPENED)][:TOUCHED],
     })  # fmt: skip
 
 

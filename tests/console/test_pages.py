@@ -20,9 +20,10 @@ import httpx2
 import pytest
 
 from gateway.audit.checkpoint import VerifierKey, open_note
+from gateway.audit.event import Outcome, Result, Target
 from gateway.audit.export import export
 from gateway.console import evidence
-from gateway.console.pages import Pages
+from gateway.console.pages import Pages, took, whole_second
 from tests.audit.logbook import change_bodies
 from tests.audit.verifiers import codes
 from tests.console.house import ACME, ADAS_SUBJECT, Browser, House, house
@@ -424,6 +425,55 @@ async def test_an_erased_tenants_log_is_closed(home: House, auditor: Browser, re
     home.keyring._tenants.clear()
     answer = await auditor.get("/log")
     assert (answer.status_code, "This log is closed." in answer.text) == (403, True)
+
+
+async def test_the_picture_of_the_log_counts_reviewers_visits_only_where_they_are_asked_for(auditor: Browser) -> None:
+    for _ in range(3):
+        await shown(auditor, "/")
+    everything = await shown(auditor, "/log")
+    assert re.search(r"Answers over time allowed (\d+)refused", words_of(everything))
+    total = re.search(r"Answers over time: (\d+) answers", everything)
+    overview = re.search(r"of (\d+) answers in the last 24 hours", words_of(await shown(auditor, "/")))
+    assert total
+    assert overview
+    assert total[1] == overview[1] == "90"
+    assert "Answers over time: 5 answers" in await shown(auditor, "/log?type=console.view")
+
+
+async def test_an_object_that_was_only_ever_refused_has_no_end_in_the_log(
+    home: House, auditor: Browser, plot: Plot
+) -> None:
+    forged = Target("conversation", plot.opaque("conv_"))
+    denied = Outcome(Result.DENY, "foreign_or_retired", 404)
+    await home.write(
+        *plot.request(plot.actor("x"), "conversations.retrieve", "/v1/c", 5, named=(forged,), ending=denied)
+    )
+    words = words_of(await shown(auditor, f"/story?id={forged.id}"))
+    assert "Created by not in this log" in words
+    assert "Ended by no end in this log" in words
+
+
+async def test_a_quiet_tenants_overview_says_once_that_nothing_was_asked(home: House) -> None:
+    words = words_of(await shown(await home.signed_in("rita"), "/"))
+    assert words.count("the last 24 hours") == 1
+    assert "Refused last" not in words
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [(1_890_958, "1.89 s"), (180_000, "180 ms"), (9_499, "9.5 ms"), (0, "0.0 ms"), (3_600_000_000, "3,600.00 s")],
+)
+def test_a_duration_is_written_as_people_read_it(us: int, text: str) -> None:
+    assert took(us) == text
+
+
+def test_a_field_for_a_time_takes_whole_seconds_within_which_the_question_lies() -> None:
+    assert (whole_second(None), whole_second(None, up=True)) == ("", "")
+    assert whole_second(1_500_000) == "1970-01-01T00:00:01"
+    assert whole_second(1_500_000, up=True) == "1970-01-01T00:00:02"
+    assert whole_second(2_000_000, up=True) == "1970-01-01T00:00:02"
+    # The year 1 is written with four digits, or the field would be empty.
+    assert whole_second(-62_135_596_800_000_000) == "0001-01-01T00:00:00"
 
 
 async def test_only_admins_are_offered_what_only_they_may_do(home: House, auditor: Browser) -> None:
