@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import re
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
@@ -20,6 +21,7 @@ from gateway.names import Owner, Principal, TenantId
 
 SUBJECT = "subject"
 NETWORK = "network"
+_PSEUDONYM = re.compile(r"[0-9a-f]{24}")
 
 
 def person(keys: AuditKeys, version: int, principal: Principal) -> Actor:
@@ -38,6 +40,15 @@ def person(keys: AuditKeys, version: int, principal: Principal) -> Actor:
 def pseudonym(keys: AuditKeys, tenant: TenantId, owner: Owner) -> str:
     """24 hex digits."""
     return digest(keys, "actor", tenant, owner.issuer, owner.subject)
+
+
+def is_pseudonym(text: str) -> bool:
+    return _PSEUDONYM.fullmatch(text) is not None
+
+
+def pseudonyms(keys: Versions[AuditKeys], tenant: TenantId, owner: Owner) -> tuple[str, ...]:
+    """One for each version of the keys, the newest first: the log's events keep the one that they were written with."""
+    return tuple(pseudonym(keys.keys[version], tenant, owner) for version in sorted(keys.keys, reverse=True))
 
 
 def digest(keys: AuditKeys, *parts: str | bytes) -> str:

@@ -76,8 +76,10 @@ async def done(desk: Desk, pages: Pages, request: Request) -> Response:
 
 
 async def sign_out(visit: Visit) -> Response:
-    await visit.record(EventType.CONSOLE_SIGN_OUT, allowed(303))
-    await visit.desk.sessions.end(visit.tenant, visit.session.name)
+    try:
+        await visit.record(EventType.CONSOLE_SIGN_OUT, allowed(303))
+    finally:  # also where the log takes no event: it shows nothing, and who wants to go goes
+        await visit.desk.sessions.end(visit.tenant, visit.session.name)
     answer = RedirectResponse("/sign-in?out", 303)
     _clear(answer, COOKIE)
     return answer

@@ -21,12 +21,13 @@ from gateway.audit.event import EventType
 from gateway.audit.search.contract import SearchUnavailable
 from gateway.audit.search.query import QueryRefused
 from gateway.console import access, event, export, keeping, log, overview, story, tail
-from gateway.console.desk import STATUS, Desk, Page, Refusal, Refused, Visit, allowed, denied
+from gateway.console.desk import STATUS, Desk, Page, Refusal, Refused, Someone, Unrecorded, Visit, allowed, denied
 from gateway.console.pages import Pages
+from gateway.console.reading import read_all
 from gateway.console.reviewer import Role
 from gateway.console.session import COOKIE, Session
 from gateway.console.shield import App, Shield
-from gateway.errors import Problem, Reason
+from gateway.errors import Reason
 from gateway.ids.keys import KeyRefused
 from gateway.stores.contract import StoreError
 from gateway.stores.erasures import ErasuresUnreadable
@@ -128,8 +129,8 @@ class Console:
         async def guarded(request: Request) -> Response:
             try:
                 return await endpoint(request)
-            except Problem as problem:
-                return self._unrecorded(problem)
+            except Unrecorded as error:
+                return await self._unrecorded(request, error)
             except Exception:  # a page that says so is better than a connection that ends
                 LOG.exception("console.page_failed")
                 return self._trouble(500, "This page failed.", "Quote the time to the operator of this console.")
@@ -138,7 +139,12 @@ class Console:
 
     async def _visited(self, row: Row, request: Request) -> Response:
         if not row.linked and request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            return self._trouble(403, "Another site led you here.", "Nothing was taken away. Go on from the overview.")
+            return self._trouble(
+                403,
+                "Another site led you here.",
+                "Nothing was taken away. Go on from the overview.",
+                await self._session(request),
+            )
         session = await self._desk.sessions.find(request.cookies.get(COOKIE, ""))
         if session is None:
             return _to_sign_in(request)
@@ -156,7 +162,9 @@ class Console:
         if isinstance(answer, Response):
             return answer
         await visit.record(EventType.CONSOLE_VIEW, allowed(), answer.noted, answer.targets)
-        return self._pages.render(answer.template, self._common(row.name, session) | dict(answer.values))
+        return self._pages.render(
+            answer.template, self._common(row.name, session, on_record=True) | dict(answer.values)
+        )
 
     async def _refused(self, visit: Visit, refused: Refused) -> Response:
         await visit.record(EventType.CONSOLE_REFUSED, denied(refused.reason))
@@ -166,14 +174,39 @@ class Console:
             Refusal.ROLE_MISSING: "This is not for you.",
             Refusal.TOO_MANY: "That is too much at once.",
         }
-        return self._trouble(STATUS[refused.reason], titles[refused.reason], str(refused), visit.session)
-
-    def _unrecorded(self, problem: Problem) -> Response:
-        if problem.reason is Reason.TOO_MANY_REFUSALS:
-            return self._trouble(429, "Too many refusals.", "Wait a second, then go on.")
         return self._trouble(
-            503, "The visit cannot be recorded.", "Nothing is shown that is not on record. Try again shortly."
+            STATUS[refused.reason], titles[refused.reason], str(refused), visit.session, on_record=True
         )
+
+    async def _unrecorded(self, request: Request, error: Unrecorded) -> Response:
+        session = await self._session(request)
+        if error.reason is Reason.TOO_MANY_REFUSALS:
+            return self._trouble(429, "Too many refusals.", "Wait a second, then go on.", session)
+        try:
+            if halted := await self._halted(error.who):
+                return self._pages.render("halted.html", self._common("", session) | halted, 503)
+        except StoreError:
+            LOG.warning("console.unavailable", extra={"fields": {"reason": "the log’s state cannot be read"}})
+        return self._trouble(
+            503, "The visit cannot be recorded.", "Nothing is shown that is not on record. Try again shortly.", session
+        )
+
+    async def _halted(self, who: Someone) -> dict[str, object] | None:
+        """What is said of a log that takes no event until it is resealed: of its state, and nothing that it holds."""
+        state = await self._desk.logs.state(who.tenant)
+        if state is None or not state.halted:
+            return None
+        finding = await self._desk.integrity.look(who.tenant, who.keys)
+        newest = await self._desk.store.read_events_before(who.tenant, finding.last + 1, 1)
+        rows = read_all(newest, who.tenant, who.keys)
+        return {"why": state.halted, "finding": finding, "newest": rows[0].when if rows else None}
+
+    async def _session(self, request: Request) -> Session | None:
+        """Whose name a page bears that is shown to anybody."""
+        try:
+            return await self._desk.sessions.peek(request.cookies.get(COOKIE, ""))
+        except StoreError:
+            return None
 
     def _trouble(
         self,
@@ -181,16 +214,19 @@ class Console:
         title: str,
         text: str,
         session: Session | None = None,
+        *,
+        on_record: bool = False,
     ) -> Response:
-        values = self._common("", session) | {"status": status, "title": title, "text": text}
+        values = self._common("", session, on_record=on_record) | {"status": status, "title": title, "text": text}
         return self._pages.render("trouble.html", values, status)
 
-    def _common(self, name: str, session: Session | None) -> dict[str, object]:
+    def _common(self, name: str, session: Session | None, *, on_record: bool = False) -> dict[str, object]:
         """What the frame around each page shows."""
         reviewer = session.reviewer if session else None
         return {
             "here": name,
             "session": session,
+            "on_record": on_record,
             "reviewer": reviewer,
             "tenant": reviewer.tenant if reviewer else "",
             "admin_pages": ADMIN_PAGES,
@@ -198,7 +234,8 @@ class Console:
         }
 
     async def _missing(self, request: Request, error: Exception) -> Response:
-        return self._trouble(404, "There is nothing here.", "The address leads nowhere.")
+        session = await self._session(request)
+        return self._trouble(404, "There is nothing here.", "The address leads nowhere.", session)
 
     async def _static(self, request: Request) -> Response:
         found = self._pages.static(request.path_params["name"])

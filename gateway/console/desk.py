@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from gateway.audit.event import Change, Event, EventType, Outcome, Phase, RequestFacts, Result, Target
 from gateway.audit.log import AuditLog
-from gateway.audit.persons import NETWORK, digest, person, sealed
+from gateway.audit.persons import NETWORK, digest, is_pseudonym, person, sealed, unsealed
 from gateway.audit.search.contract import Search
 from gateway.audit.streams.registry import Streams
 from gateway.clock import now_us
@@ -22,6 +22,7 @@ from gateway.console.reviewer import Reviewer
 from gateway.console.seats import Seats
 from gateway.console.session import Session, Sessions
 from gateway.console.sign_in import SignIn
+from gateway.errors import Problem, Reason
 from gateway.ids.keys import AuditKeys, Versions
 from gateway.ids.shape import RAW
 from gateway.names import Principal, TenantId
@@ -35,8 +36,9 @@ MAX_NOTED: Final = 512
 """Characters of a query that the log keeps."""
 
 
-FEEDS: Final = (8, 64, 256)
-"""Open live tails of a session, a tenant, a process: each asks the store once a second."""
+FEEDS: Final = (4, 64, 256)
+"""Open live tails of a session, a tenant, a process: each asks the store once a second. A browser opens six connections to a
+console without HTTP/2, and all pages need one."""
 EXPORTS: Final = (4, 8, 32)
 """Exports on their way, likewise: each reads as fast as it can."""
 OPEN_S: Final = 60
@@ -62,6 +64,15 @@ class Refused(Exception):
 
     def __init__(self, reason: Refusal, text: str) -> None:
         super().__init__(text)
+        self.reason = reason
+
+
+class Unrecorded(Exception):
+    """What was done cannot be put on record, and so it is not shown."""
+
+    def __init__(self, who: Someone, reason: Reason) -> None:
+        super().__init__(reason.value)
+        self.who = who
         self.reason = reason
 
 
@@ -135,18 +146,19 @@ class Visit:
         noted: Mapping[str, Change] | None = None,
         targets: tuple[Target, ...] = (),
     ) -> None:
-        """Raises Problem where it cannot be written: then nothing is shown."""
+        """Raises Unrecorded where it cannot be written: then nothing is shown."""
         who = Someone(self.tenant, self.keys, self.reviewer.principal)
         await record(self.desk, self.request, who, type_, outcome, self._noted(noted), targets)
 
     @asynccontextmanager
     async def changing(self, type_: str, facts: Mapping[str, Change]) -> AsyncIterator[dict[str, Change]]:
-        """The body runs between intent and outcome, and may add facts for the outcome. Raises Problem where one of the two
-        cannot be written."""
+        """The body runs between intent and outcome, and may add facts for the outcome. Raises Unrecorded where one of the
+        two cannot be written."""
         told: dict[str, Change] = dict(facts)
         who = Someone(self.tenant, self.keys, self.reviewer.principal)
         intent = event_of(self.desk, self.request, who, type_, None, told)
-        begun = await self.desk.log.begin(self.tenant, intent, open_s=OPEN_S)
+        with _on_record(who):
+            begun = await self.desk.log.begin(self.tenant, intent, open_s=OPEN_S)
         if begun.seq == 0:
             raise KeysMissing("the tenant is erased")
         outcome = Outcome(Result.ERROR, "failed", 500)
@@ -158,13 +170,22 @@ class Visit:
             raise
         finally:
             ended = replace(intent, ts_us=now_us(), phase=Phase.OUTCOME, outcome=outcome, changes=told)
-            await self.desk.log.finish(self.tenant, (ended,), begun=begun)
+            with _on_record(who):
+                await self.desk.log.finish(self.tenant, (ended,), begun=begun)
 
     def _noted(self, noted: Mapping[str, Change] | None) -> dict[str, Change]:
         about: dict[str, Change] = {"page": self.page}
-        if asked := " ".join(f"{name}={value}" for name, value in self.query()):
+        if asked := " ".join(f"{name}={self._kept(name, value)}" for name, value in self.query()):
             about["query"] = without_ids(self.keys.newest, asked)
         return about | dict(noted or {})
+
+    def _kept(self, name: str, value: str) -> str:
+        """What the log keeps of a part of the query: a person's name, or an address, stands in it sealed or not at all."""
+        field = self.request.query_params.get("add", "") if name == "add_value" else name.rstrip("!")
+        if not value or field not in ("actor", "network", "via") or is_pseudonym(value):
+            return value
+        opened = unsealed(self.keys, self.tenant, NETWORK, value)
+        return value if opened is not None else f"?{digest(self.keys.newest, 'stranger', value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +197,14 @@ class Someone:
     principal: Principal
 
 
+@contextmanager
+def _on_record(who: Someone) -> Iterator[None]:
+    try:
+        yield
+    except Problem as problem:
+        raise Unrecorded(who, problem.reason) from problem
+
+
 async def record(
     desk: Desk,
     request: Request,
@@ -185,9 +214,10 @@ async def record(
     changes: Mapping[str, Change],
     targets: tuple[Target, ...] = (),
 ) -> None:
-    """A single event in the tenant's log. Raises Problem where it cannot be written."""
+    """A single event in the tenant's log. Raises Unrecorded where it cannot be written."""
     event = event_of(desk, request, who, type_, outcome, changes, targets)
-    begun = await desk.log.record(who.tenant, event)
+    with _on_record(who):
+        begun = await desk.log.record(who.tenant, event)
     if begun.seq == 0:
         raise KeysMissing("the tenant is erased")
 

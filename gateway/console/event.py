@@ -14,7 +14,8 @@ from gateway.audit.proof import write_proof
 from gateway.audit.search.query import Field, Query
 from gateway.console.desk import Page, Refusal, Refused, Visit, allowed
 from gateway.console.integrity import Verdict
-from gateway.console.reading import Row, read, read_all
+from gateway.console.people import rows_of, spread
+from gateway.console.reading import Row
 from gateway.console.text import plain
 from gateway.stores.contract import StoredEvent
 
@@ -38,7 +39,7 @@ class Changed:
 
 async def event(visit: Visit) -> Page:
     stored = await _stored(visit)
-    row = read(stored, visit.tenant, visit.keys)
+    (row,) = await rows_of(visit, (stored,))
     checked, related, around = await asyncio.gather(
         visit.desk.integrity.check(visit.tenant, visit.keys, stored), _related(visit, row), _neighbours(visit, row.seq)
     )
@@ -122,9 +123,9 @@ async def _related(visit: Visit, row: Row) -> tuple[Related, ...]:
     wanted += [("By the same person", Field.ACTOR, row.pseudonym)]
 
     async def find(title: str, field: Field, value: str) -> Related:
-        query = Query().with_filter(field, value[:256])
+        query = await spread(visit, Query().with_filter(field, value[:256]))
         near = await visit.desk.search.search(visit.tenant, query, before_seq=row.seq + RELATED // 2 + 1, limit=RELATED)
-        rows = read_all((one for one in near.rows if one.seq != row.seq), visit.tenant, visit.keys)
+        rows = await rows_of(visit, (one for one in near.rows if one.seq != row.seq))
         return Related(title, field, value, rows)
 
     found = await asyncio.gather(*(find(*one) for one in wanted if one[2]))

@@ -23,6 +23,7 @@ from gateway.clock import now_us
 from gateway.console.desk import Refusal, Refused, Visit, allowed
 from gateway.console.evidence import evidence
 from gateway.console.integrity import Finding
+from gateway.console.people import resolved, spread
 from gateway.console.reading import Row, read
 from gateway.console.seats import Seated
 from gateway.console.sending import Pieces, ensure_session
@@ -44,7 +45,8 @@ async def export(visit: Visit) -> Response:
     formats = [value for name, value in pairs if name == "format"]
     if len(formats) != 1 or formats[0] not in FORMATS:
         raise Refused(Refusal.BAD_REQUEST, "An export is jsonl, csv or evidence.")
-    query = Query.parse([(name, value) for name, value in pairs if name != "format"]).at(now_us())
+    asked = Query.parse([(name, value) for name, value in pairs if name != "format"]).at(now_us())
+    query = await spread(visit, await resolved(visit, asked))
     if visit.desk.exports.are_full(visit.session):
         raise Refused(Refusal.TOO_MANY, "Too many exports are on their way. Wait until one has ended.")
     with ExitStack() as held:
@@ -95,6 +97,7 @@ async def _zipped(visit: Visit, query: Query, form: str, finding: Finding) -> As
             "last": last,
             "log": finding.state.value,
             "checkpoint_size": finding.size,
+            "log_read": write_moment(int(finding.at_s) * 1_000_000),
         }
         archive.writestr(
             "manifest.json", orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

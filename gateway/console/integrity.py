@@ -1,7 +1,8 @@
 """Whether a tenant's log is whole: read from its first event on, against the writers' chains and the signed checkpoint.
 
 What was read once is remembered as the tree's hashes, so that a later look reads only what is new; an event that is opened is
-compared with them anew. A look begins again from the first event after `FRESH_S`, when the log went back, or when asked to.
+compared with them anew, and where it differs, so does the log. A look begins again from the first event after `FRESH_S`, when the
+log went back, or when asked to.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Finding:
     anchored: int
     """The size up to which the log is in every anchor."""
     at_s: float
-    """When it was begun, UTC seconds."""
+    """When reading it from the first event on was begun, UTC seconds."""
     bad: int | None = None
     """The first event that does not match."""
     why: str = ""
@@ -186,6 +187,8 @@ class Integrity:
             return Checked(Verdict.MATCHES, checkpoint, finding.note, proof)
         if finding.bad is not None and stored.seq < finding.bad:
             return Checked(Verdict.PENDING, checkpoint)
+        # What a page has shown must not be denied by the next, which would go by what was read before.
+        walk.bad, walk.why = stored.seq, f"Record {stored.seq:,} does not match: it is not the one that was signed."
         return Checked(Verdict.DIFFERS, checkpoint)
 
     def public_keys(self, tenant: TenantId, keys: Versions[AuditKeys]) -> tuple[VerifierKey, ...]:

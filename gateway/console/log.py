@@ -9,13 +9,13 @@ from typing import Final
 
 from starlette.responses import RedirectResponse, Response
 
-from gateway.audit.event import Phase, Result
+from gateway.audit.event import EventType, Phase, Result
 from gateway.audit.search.query import Field, Query, QueryRefused
 from gateway.clock import now_us
 from gateway.console.desk import Page, Refusal, Refused, Visit
 from gateway.console.pages import query_url
+from gateway.console.people import called, most_frequent, resolved, rows_of, spread
 from gateway.console.picture import draw
-from gateway.console.reading import read_all
 
 ROWS: Final = 50
 BARS: Final = 60
@@ -24,7 +24,7 @@ SPANS: Final = (
 )  # fmt: skip
 FACETS: Final = ((Field.RESULT, "Results"), (Field.REASON, "Reasons"), (Field.TYPE, "Actions"), (Field.ACTOR, "People"))
 ADDABLE: Final = (
-    (Field.ACTOR, "person (pseudonym)"),
+    (Field.ACTOR, "person"),
     (Field.TYPE, "action"),
     (Field.TARGET, "target ID"),
     (Field.RESULT, "result"),
@@ -32,11 +32,18 @@ ADDABLE: Final = (
     (Field.ROUTE, "route"),
     (Field.REQUEST, "request ID"),
     (Field.MODEL, "model"),
-    (Field.NETWORK, "network (sealed)"),
+    (Field.NETWORK, "address"),
     (Field.PHASE, "phase"),
 )
 _OWN: Final = frozenset({"before", "after", "add", "add_how", "add_value"})
 """Names in the address that are the page's own and no part of the query."""
+
+
+_REVIEWS: Final = (
+    EventType.CONSOLE_EXPORT, EventType.CONSOLE_REVOKE, EventType.CONSOLE_SIGN_IN, EventType.CONSOLE_SIGN_OUT,
+    EventType.CONSOLE_VIEW,
+)  # fmt: skip
+"""Reviewers' own visits: no answers of the gateway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +83,23 @@ def asked(items: Iterable[tuple[str, str]]) -> Asked:
 
 async def log(visit: Visit) -> Page | Response:
     ask = asked(visit.query())
-    if ask.added or any(not value for _, value in visit.query()):
-        return RedirectResponse(query_url("/log", ask.query), 303)
+    query = await resolved(visit, ask.query)
+    if ask.added or query != ask.query or any(not value for _, value in visit.query()):
+        return RedirectResponse(query_url("/log", query), 303)
     if ask.before is not None and ask.after is not None:
         raise Refused(Refusal.BAD_REQUEST, "A page lies before a record or after it.")
-    search, tenant, query = visit.desk.search, visit.tenant, ask.query
+    search, tenant, wide = visit.desk.search, visit.tenant, await spread(visit, query)
     found, number, histogram, facets = await asyncio.gather(
-        search.search(tenant, query, before_seq=ask.before, after_seq=ask.after, limit=ROWS),
-        search.count(tenant, query),
-        search.histogram(tenant, outcomes(query.at(now_us())), BARS),
-        facets_of(visit, query),
+        search.search(tenant, wide, before_seq=ask.before, after_seq=ask.after, limit=ROWS),
+        search.count(tenant, wide),
+        search.histogram(tenant, outcomes(wide.at(now_us())), BARS),
+        facets_of(visit, wide),
     )
     return Page("log.html", {
         "query": query,
         "timeless": spanned(query, ""),
-        "rows": read_all(found.rows, tenant, visit.keys),
+        "called": await called(visit, query),
+        "rows": await rows_of(visit, found.rows),
         "found": found,
         "number": number,
         "older": None if found.older is None else query_url("/log", query, before=found.older),
@@ -103,31 +112,28 @@ async def log(visit: Visit) -> Page | Response:
 
 
 def outcomes(query: Query) -> Query:
-    """One event for each request that was answered: without intents, and without what says that an answer began."""
-    without_intents = query.with_filter(Field.PHASE, Phase.INTENT.value, negated=True)
-    return without_intents.with_filter(Field.RESULT, Result.ACCEPTED.value, negated=True)
+    """One event for each request that was answered: without intents, without what says that an answer began, and, unless the
+    query names types, without reviewers' own visits."""
+    answered = query.with_filter(Field.PHASE, Phase.INTENT.value, negated=True)
+    answered = answered.with_filter(Field.RESULT, Result.ACCEPTED.value, negated=True)
+    if not any(one.field is Field.TYPE and not one.negated for one in query.filters):
+        for review in _REVIEWS:
+            answered = answered.with_filter(Field.TYPE, review.value, negated=True)
+    return answered
 
 
 async def facets_of(visit: Visit, query: Query, n: int = 6) -> tuple[Facet, ...]:
     """The most frequent values of some fields, people by name."""
-    tops = await asyncio.gather(*(visit.desk.search.top(visit.tenant, query, field, n) for field, _ in FACETS))
-    names = await names_of(visit, [value for (field, _), top in zip(FACETS, tops, strict=True)
-                                   for value, _ in top if field is Field.ACTOR])  # fmt: skip
-    return tuple(
-        Facet(field, title, tuple((value, names.get(value, value), number) for value, number in top))
-        for (field, title), top in zip(FACETS, tops, strict=True)
-    )
 
+    async def values(field: Field) -> tuple[tuple[str, str, int], ...]:
+        if field is Field.ACTOR:
+            return await most_frequent(visit, query, n)
+        return tuple(
+            (value, value, number) for value, number in await visit.desk.search.top(visit.tenant, query, field, n)
+        )
 
-async def names_of(visit: Visit, pseudonyms: Iterable[str]) -> dict[str, str]:
-    """The people behind pseudonyms, as far as an event of theirs says."""
-
-    async def name(pseudonym: str) -> tuple[str, str]:
-        found = await visit.desk.search.search(visit.tenant, Query().with_filter(Field.ACTOR, pseudonym), limit=5)
-        rows = read_all(found.rows, visit.tenant, visit.keys)
-        return pseudonym, next((row.name for row in rows if row.pseudonym == pseudonym and row.name), pseudonym)
-
-    return dict(await asyncio.gather(*(name(one) for one in dict.fromkeys(pseudonyms))))
+    found = await asyncio.gather(*(values(field) for field, _ in FACETS))
+    return tuple(Facet(field, title, top) for (field, title), top in zip(FACETS, found, strict=True))
 
 
 def spanned(query: Query, span: str) -> Query:

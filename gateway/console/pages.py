@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -57,6 +57,9 @@ class Pages:
             "moment": moment,
             "count": count,
             "epoch": epoch,
+            "instant": instant,
+            "took": took,
+            "whole_second": whole_second,
         }
         self._environment.globals |= {
             "icon": lambda name, size=20: icons[f"{name} {size}"],
@@ -110,9 +113,28 @@ def count(number: int, one: str = "", many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}" if one else f"{number:,}"
 
 
-def epoch(seconds: int) -> datetime:
+def epoch(seconds: float) -> datetime:
     """A moment from UTC seconds."""
     return datetime.fromtimestamp(seconds, UTC)
+
+
+def instant(moment_us: int) -> datetime:
+    """A moment from UTC microseconds."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment_us)
+
+
+def whole_second(moment_us: int | None, up: bool = False) -> str:
+    """As a field for a time takes it, in UTC; empty for no moment. A part of a second is cut off, or made whole."""
+    if moment_us is None:
+        return ""
+    return instant((moment_us + 999_999 * up) // 1_000_000 * 1_000_000).strftime("%Y-%m-%dT%H:%M:%S").zfill(19)
+
+
+def took(duration_us: int) -> str:
+    """`1.89 s`, `180 ms` or `0.4 ms`."""
+    if duration_us >= 1_000_000:
+        return f"{duration_us / 1e6:,.2f} s"
+    return f"{duration_us / 1e3:,.0f} ms" if duration_us >= 10_000 else f"{duration_us / 1e3:,.1f} ms"
 
 
 def query_url(path: str, query: Query, **more: object) -> str:

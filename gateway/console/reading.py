@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.audit.event import EventType
 from gateway.audit.lenient import part, parts, text
 from gateway.audit.persons import NETWORK, SUBJECT, unsealed
 from gateway.ids.keys import AuditKeys, Versions
@@ -48,6 +49,7 @@ class Row:
     name: str
     """Of who acted, opened; empty for the system and where it does not open."""
     pseudonym: str
+    """Of who acted, or of whose refusals were summed."""
     kind: str
     issuer: str
     auth: str
@@ -61,6 +63,10 @@ class Row:
     sealed_network: str
     targets: tuple[Target, ...]
     targets_count: int
+    refusals: int
+    """That were summed to this event; 0: it is no sum."""
+    refused_targets: int
+    """Different objects among those."""
     changes: tuple[tuple[str, str], ...]
     fields: Mapping[str, Any]
     body: bytes
@@ -68,6 +74,11 @@ class Row:
     @property
     def who(self) -> str:
         return self.name or self.pseudonym or self.kind or "nobody"
+
+    @property
+    def why(self) -> str:
+        """The reason, and how often."""
+        return f"{self.refusals:,} × {self.reason}" if self.refusals else self.reason
 
 
 def read(stored: StoredEvent, tenant: TenantId, keys: Versions[AuditKeys]) -> Row:
@@ -79,6 +90,7 @@ def read(stored: StoredEvent, tenant: TenantId, keys: Versions[AuditKeys]) -> Ro
     count = fields.get("targets_count")
     changes = part(fields, "changes")
     chain = actor.get("chain")
+    summed = changes if fields.get("type") == EventType.REFUSALS_SUMMED else {}
     return Row(
         seq=stored.seq,
         readable=readable,
@@ -89,7 +101,7 @@ def read(stored: StoredEvent, tenant: TenantId, keys: Versions[AuditKeys]) -> Ro
         status=_number(outcome, "status"),
         policy=text(outcome, "policy"),
         name=(unsealed(keys, tenant, SUBJECT, sealed) or "") if sealed else "",
-        pseudonym=text(actor, "pseudonym"),
+        pseudonym=text(summed, "actor") or text(actor, "pseudonym"),
         kind=text(actor, "kind"),
         issuer=text(actor, "issuer"),
         auth=text(actor, "auth"),
@@ -102,6 +114,8 @@ def read(stored: StoredEvent, tenant: TenantId, keys: Versions[AuditKeys]) -> Ro
         sealed_network=network,
         targets=tuple(Target(text(one, "kind"), text(one, "id")) for one in targets),
         targets_count=count if isinstance(count, int) else len(targets),
+        refusals=max(0, _number(summed, "count")),
+        refused_targets=_number(summed, "distinct_targets"),
         changes=tuple((str(name), _written(value)) for name, value in changes.items()),
         fields=fields,
         body=stored.body,

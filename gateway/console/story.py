@@ -10,7 +10,8 @@ from typing import Final
 from gateway.audit.event import Result, Target
 from gateway.audit.search.query import MAX_CHARS, MAX_FILTERS, Field, Query
 from gateway.console.desk import Page, Refusal, Refused, Visit
-from gateway.console.reading import INTENT, Row, read_all
+from gateway.console.people import rows_of
+from gateway.console.reading import INTENT, Row
 
 STEPS: Final = 400
 """Events that are read of one object."""
@@ -25,6 +26,11 @@ class Step:
     row: Row
     """Its outcome, or its intent where there is no outcome."""
     verb: str
+
+    @property
+    def times(self) -> int:
+        """How often, at least: a sum of refusals does not say how often each of its objects was meant."""
+        return self.row.refusals if self.row.refusals and self.row.refused_targets == 1 else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +51,15 @@ class Story:
 
     def by(self, verb: str) -> tuple[tuple[str, str, int], ...]:
         """Who did it how often: pseudonym, name and number, in the order of their first time."""
-        counts: dict[str, tuple[str, int]] = {}
+        counts: dict[tuple[str, str], tuple[str, str, int]] = {}
         for step in self.steps:
             if step.verb == verb:
-                name, number = counts.get(step.row.pseudonym, (step.row.who, 0))
-                counts[step.row.pseudonym] = step.row.who or name, number + 1
-        return tuple((pseudonym, name, number) for pseudonym, (name, number) in counts.items())
+                row = step.row
+                # After a rotation of the keys one person has two pseudonyms.
+                person = (row.issuer, row.name) if row.name else ("", row.pseudonym)
+                pseudonym, _, number = counts.get(person, (row.pseudonym, "", 0))
+                counts[person] = pseudonym, row.who, number + step.times
+        return tuple(counts.values())
 
 
 async def story(visit: Visit) -> Page:
@@ -71,11 +80,11 @@ async def story(visit: Visit) -> Page:
 async def _told(visit: Visit, target: str) -> Story:
     search, tenant = visit.desk.search, visit.tenant
     found = await search.search(tenant, Query().with_filter(Field.TARGET, target), after_seq=0, limit=STEPS)
-    rows = read_all(found.rows, tenant, visit.keys)
+    rows = await rows_of(visit, found.rows)
     requests = list(dict.fromkeys(row.request_id for row in rows if row.request_id))
     batches = [requests[at : at + MAX_FILTERS] for at in range(0, len(requests), MAX_FILTERS)]
     pages = await asyncio.gather(*(search.search(tenant, _any_of(batch), limit=STEPS) for batch in batches))
-    ends = read_all((stored for page in pages for stored in page.rows), tenant, visit.keys)
+    ends = await rows_of(visit, (stored for page in pages for stored in page.rows))
     return Story(target, steps(target, [*rows, *ends]), found.newer is None)
 
 

@@ -16,7 +16,8 @@ from gateway.audit.search.query import Query
 from gateway.console.desk import Page, Refusal, Refused, Visit, allowed
 from gateway.console.log import ROWS, asked
 from gateway.console.pages import event_url
-from gateway.console.reading import Row, read_all
+from gateway.console.people import called, resolved, rows_of, spread
+from gateway.console.reading import Row
 from gateway.console.seats import Seated
 from gateway.console.session import COOKIE
 from gateway.console.text import plain
@@ -30,11 +31,12 @@ REFRESH_S: Final = 10
 async def tail(visit: Visit) -> Page:
     """The newest events. `refresh=1` loads the page again and again, for browsers without scripts."""
     pairs = visit.query()
-    query = asked([(name, value) for name, value in pairs if name != "refresh"]).query
-    found = await visit.desk.search.search(visit.tenant, query, limit=ROWS)
+    query = await resolved(visit, asked([(name, value) for name, value in pairs if name != "refresh"]).query)
+    found = await visit.desk.search.search(visit.tenant, await spread(visit, query), limit=ROWS)
     return Page("tail.html", {
         "query": query,
-        "rows": read_all(found.rows, visit.tenant, visit.keys),
+        "called": await called(visit, query),
+        "rows": await rows_of(visit, found.rows),
         "upto": found.upto_seq,
         "refresh": REFRESH_S if ("refresh", "1") in pairs else 0,
     })  # fmt: skip
@@ -47,13 +49,14 @@ async def feed(visit: Visit) -> Response:
     ask = asked([*pairs, *([("after", said)] if said else [])])
     if ask.after is None:
         raise Refused(Refusal.BAD_REQUEST, "A feed begins after a record.")
+    query = await spread(visit, await resolved(visit, ask.query))
     if visit.desk.feeds.are_full(visit.session):
         raise Refused(Refusal.TOO_MANY, "Too many live tails are open. Close one, then load this page again.")
     with ExitStack() as held:
         held.enter_context(visit.desk.feeds.taken(visit.session))
         await visit.record(EventType.CONSOLE_VIEW, allowed())
         headers = {"content-type": "text/event-stream"}
-        return Seated(held.pop_all(), _pieces(visit, ask.query, ask.after), headers)
+        return Seated(held.pop_all(), _pieces(visit, query, ask.after), headers)
 
 
 async def _pieces(visit: Visit, query: Query, after: int) -> AsyncIterator[bytes]:
@@ -66,9 +69,10 @@ async def _pieces(visit: Visit, query: Query, after: int) -> AsyncIterator[bytes
                 yield b"event: over\ndata: {}\n\n"
                 return
             page = await desk.search.search(visit.tenant, query, after_seq=after, limit=ROWS)
+            rows = await rows_of(visit, page.rows)
         except (SearchUnavailable, StoreError):
             return  # the browser comes again
-        for row in reversed(read_all(page.rows, visit.tenant, visit.keys)):
+        for row in reversed(rows):
             after = row.seq
             yield b"id: %d\ndata: %b\n\n" % (row.seq, orjson.dumps(as_data(row, visit)))
         silent_s = 0.0 if page.rows else silent_s + POLL_S
@@ -89,6 +93,6 @@ def as_data(row: Row, visit: Visit) -> dict[str, object]:
         "who": plain(row.who, 60),
         "type": plain(row.type, 60),
         "result": row.result if row.result.isascii() and row.result.isalpha() else "unknown",
-        "reason": plain(row.reason, 60),
+        "reason": plain(row.why, 60),
         "target": plain(row.targets[0].id, 60) if row.targets else "",
     }

@@ -8,11 +8,13 @@ import io
 import shutil
 import time
 import zipfile
+from datetime import datetime, timedelta
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Page, expect
 
 from tests.audit.verifiers import codes
 from tests.browser.conftest import Visitor, missing, visiting
@@ -175,6 +177,71 @@ async def test_the_live_tail_shows_what_comes_and_holds_it_while_paused(
     await expect(rows.first).to_contain_text("<b>third</b>")
 
 
+async def hide(page: Page, hidden: bool) -> None:
+    """As a browser does with a tab that is put behind another one."""
+    await page.evaluate(
+        "(hidden) => { Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });"
+        " document.dispatchEvent(new Event('visibilitychange')); }",
+        hidden,
+    )
+
+
+async def test_a_tab_that_nobody_sees_listens_to_nothing_and_misses_nothing(
+    visitor: Visitor, home: House, plot: Plot
+) -> None:
+    await visitor.sign_in("ada", "/tail?type=responses.cancel")
+    page, rows = visitor.page, visitor.page.locator("#events tbody tr")
+    await expect(page.get_by_role("status")).to_contain_text("Listening")
+
+    async def happen(subject: str) -> None:
+        await home.write(*plot.request(plot.actor(subject), "responses.cancel", "/v1/responses/{id}/cancel", 0))
+
+    await happen("first")
+    await expect(rows).to_have_count(2)
+    async with page.expect_event("requestfailed", lambda request: "/tail/feed" in request.url):
+        await hide(page, True)
+    await happen("second")
+    await expect(rows).to_have_count(2)
+    async with page.expect_request(lambda request: "/tail/feed" in request.url) as came:
+        await hide(page, False)
+    last = [one["seq"] for one in await home.events() if one["type"] == "responses.cancel"][1]
+    assert parse_qs(urlsplit((await came.value).url).query)["after"] == [str(last)]
+    await expect(rows).to_have_count(4)
+    await expect(rows.first).to_contain_text("second")
+    await expect(page.get_by_role("status")).to_contain_text("Listening")
+
+
+async def test_one_live_tail_too_many_says_so_and_the_console_goes_on(visitor: Visitor, plot: Plot) -> None:
+    visitor.allowed.append("Failed to load resource: the server responded with a status of 429")
+    await visitor.sign_in("ada", "/")
+    tabs = [await visitor.page.context.new_page() for _ in range(5)]
+    for tab in tabs[:4]:
+        await tab.goto(f"{visitor.home.origin}/tail")
+        await expect(tab.get_by_role("status")).to_contain_text("Listening")
+    refused = tabs[4]
+    await refused.goto(f"{visitor.home.origin}/tail")
+    await expect(refused.get_by_role("status")).to_have_text(
+        "Not listening: the console refused it. Load the page again."
+    )
+    await visitor.goto("/log")
+    await expect(visitor.page.get_by_role("heading", name="Log")).to_be_visible()
+    await tabs[0].close()
+    await refused.get_by_role("link", name="Load again").click()
+    await expect(refused.get_by_role("status")).to_contain_text("Listening")
+
+
+async def test_the_end_of_a_session_is_not_denied_by_a_button(visitor: Visitor, home: House, plot: Plot) -> None:
+    await visitor.sign_in("ada", "/tail")
+    page, over = visitor.page, "Your session is over. Sign in again to go on."
+    await expect(page.get_by_role("status")).to_contain_text("Listening")
+    for name in await home.store.sessions(ACME):
+        await home.store.drop_session(ACME, name)
+    await expect(page.get_by_role("status")).to_have_text(over)
+    await page.get_by_role("button", name="Pause").click()
+    await page.get_by_role("button", name="Go on").click()
+    await expect(page.get_by_role("status")).to_have_text(over)
+
+
 async def test_everything_works_without_scripts(chromium: Browser, home: House, plot: Plot) -> None:
     async with visiting(chromium, home, java_script_enabled=False) as visitor:
         page = visitor.page
@@ -277,3 +344,50 @@ async def test_times_are_shown_in_the_readers_zone_if_asked_to(chromium: Browser
         assert await time_shown.inner_text() != utc
         await page.get_by_role("button", name="show UTC").click()
         assert await time_shown.inner_text() == utc
+
+
+async def test_events_that_come_in_are_timed_as_the_others_are(chromium: Browser, home: House, plot: Plot) -> None:
+    async with visiting(chromium, home, timezone_id="Asia/Tokyo") as visitor:
+        await visitor.sign_in("ada", "/tail?type=responses.cancel")
+        page, rows = visitor.page, visitor.page.locator("#events tbody tr")
+        await page.get_by_role("button", name="show my own").click()
+        await expect(page.get_by_role("status")).to_contain_text("Listening")
+        await home.write(*plot.request(plot.actor("x"), "responses.cancel", "/v1/responses/{id}/cancel", 0))
+        await expect(rows).to_have_count(2)
+        written = await rows.last.locator("time").get_attribute("datetime")
+        in_tokyo = datetime.fromisoformat(str(written)) + timedelta(hours=9)
+        await expect(rows.last.locator("time")).to_have_text(in_tokyo.strftime("%Y-%m-%d %H:%M:%S"))
+
+
+async def test_times_are_asked_for_in_the_zone_that_they_are_shown_in(
+    chromium: Browser, home: House, plot: Plot
+) -> None:
+    async with visiting(chromium, home, timezone_id="Asia/Tokyo") as visitor:
+        await visitor.sign_in("ada", "/log?since=2026-01-01T20:00:07.5Z&until=2026-01-03T00:00:00.5Z")
+        page = visitor.page
+        await page.get_by_text("Narrow by a filter").click()
+        since, until = page.locator("#since"), page.locator("#until")
+        await expect(page.locator('label[for="since"]')).to_have_text("From (UTC)")
+        assert [await since.input_value(), await until.input_value()] == ["2026-01-01T20:00:07", "2026-01-03T00:00:01"]
+        await page.get_by_role("button", name="show my own").click()
+        await expect(page.locator('label[for="since"]')).to_have_text("From (Asia/Tokyo)")
+        assert [await since.input_value(), await until.input_value()] == ["2026-01-02T05:00:07", "2026-01-03T09:00:01"]
+        await expect(page.get_by_role("list", name="Filters in use")).to_contain_text("since 2026-01-02 05:00:07")
+        await until.fill("2026-01-02T09:00:05")
+        await page.get_by_role("button", name="Set times").click()
+        await expect(page.get_by_role("list", name="Filters in use")).to_contain_text("until 2026-01-02 09:00:05")
+        asked = parse_qs(urlsplit(page.url).query)
+        assert asked == {"since": ["2026-01-01T20:00:07"], "until": ["2026-01-02T00:00:05"]}
+        await page.get_by_text("Narrow by a filter").click()
+        assert await until.input_value() == "2026-01-02T09:00:05"
+
+
+async def test_the_numbers_of_a_picture_are_in_the_readers_zone_too(chromium: Browser, home: House, plot: Plot) -> None:
+    async with visiting(chromium, home, timezone_id="Asia/Tokyo") as visitor:
+        await visitor.sign_in("ada", "/log")
+        page = visitor.page
+        await page.get_by_text("The numbers").click()
+        first = page.locator(".numbers tbody tr").first.get_by_role("link")
+        utc = datetime.fromisoformat(await first.inner_text())
+        await page.get_by_role("button", name="show my own").click()
+        await expect(first).to_have_text((utc + timedelta(hours=9)).isoformat(" "))

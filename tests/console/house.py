@@ -13,6 +13,7 @@ import contextlib
 import json
 import re
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +30,7 @@ from gateway.audit.log import AuditLog
 from gateway.audit.streams.registry import Streams
 from gateway.console.shield import App
 from gateway.demo.identity import CLIENT_ID, Account, Identity
-from gateway.ids.keys import AuditKeys, LocalRoot, Versions
+from gateway.ids.keys import AuditKeys, LocalRoot, Purpose, Versions
 from gateway.names import TenantId
 from gateway.outgoing import Outgoing, Reach
 from gateway.reviewing import Parts, open_console
@@ -153,6 +154,18 @@ class House:
 
     async def keys(self, tenant: TenantId = ACME) -> Versions[AuditKeys]:
         return await self.keyring.tenant(tenant)
+
+    async def rotate(self) -> None:
+        """Gives ACME a further version of its audit keys, used from now on."""
+        keyring = Keyring(
+            self.store,
+            LocalRoot(self.settings.root_key),
+            custody.audit_root(self.settings),
+            self.settings.data / "erasures",
+            now_s=lambda: time.time() - 3600,
+        )
+        await keyring.rotate(ACME, Purpose.AUDIT)
+        self.keyring._tenants.clear()
 
     async def write(self, *events: Event) -> None:
         for event in events:

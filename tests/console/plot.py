@@ -6,7 +6,18 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gateway.audit.event import Actor, Event, Outcome, Phase, RequestFacts, Result, Target
+from gateway.audit.event import (
+    SYSTEM,
+    Actor,
+    Change,
+    Event,
+    EventType,
+    Outcome,
+    Phase,
+    RequestFacts,
+    Result,
+    Target,
+)
 from gateway.audit.persons import NETWORK, person, sealed
 from gateway.ids.encoding import ALPHABET
 from gateway.ids.keys import AuditKeys, Versions
@@ -144,6 +155,15 @@ class Plot:
                 ending=ending,
                 model=self._random.choice(models),
             )
+
+    def flood(self, actor: Actor, count: int, ago_s: float, *targets: Target) -> Event:
+        """The sum of one second's refusals."""
+        at_us = int(self._now_us - ago_s * 1e6)
+        said: dict[str, Change] = {
+            "actor": actor.pseudonym, "count": count, "distinct_targets": len(targets), "second": at_us // 1_000_000,
+        }  # fmt: skip
+        outcome = Outcome(Result.DENY, "not_owned", 429)
+        return Event(self.tenant, at_us, EventType.REFUSALS_SUMMED, Phase.SINGLE, SYSTEM, None, outcome, targets, said)
 
     def hostile(self) -> Iterator[Event]:
         """Events in which everything that somebody else may choose wants to deceive."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from gateway.audit.checkpoint import VerifierKey, open_note, read_unverified
 from gateway.audit.event import SYSTEM, Change, Event, EventType, Outcome, Phase, Result
 from gateway.audit.proof import open_proof
 from gateway.audit.tree import Frontier, leaf
+from gateway.console.integrity import Integrity, State
+from gateway.tasks import Tasks
 from tests.console.house import ACME, Browser, House, house
 from tests.console.plot import Plot
 from tests.console.words import words_of
@@ -92,7 +96,6 @@ async def test_a_tampered_log_shows_its_first_bad_record(
     redis_server: RedisServer, home: House, auditor: Browser, change: Callable[[Rows], Rows], said: str
 ) -> None:
     rewrite(redis_server, change)
-    await auditor.post("/verify", {})
     page = words_of((await auditor.get("/")).text)
     assert "No." in page
     assert said in page
@@ -120,6 +123,34 @@ async def test_an_altered_event_is_found_when_it_is_opened_though_the_log_was_re
     page = words_of((await auditor.get(f"/event/{ACME}/12")).text)
     assert "Record 12 does not match." in page
     assert (await auditor.get(f"/event/{ACME}/12/proof")).status_code == 404
+    words = words_of((await auditor.get("/")).text)
+    assert "No. Record 12 does not match: it is not the one that was signed." in words
+    exported = await auditor.get("/export?format=jsonl")
+    with zipfile.ZipFile(io.BytesIO(exported.content)) as archive:
+        assert json.loads(archive.read("manifest.json"))["log"] == "broken"
+
+
+async def test_the_log_is_read_from_its_first_event_once_an_hour_and_the_page_says_when(
+    redis_server: RedisServer, home: House, auditor: Browser
+) -> None:
+    now = [1_000.0]
+    deployment = (await home.keyring.deployment()).deployment
+    tasks = Tasks()
+    keys = await home.keys()
+    integrity = Integrity(
+        home.store, home.store.log, deployment, tasks, clock=lambda: 1e9 + now[0], monotonic=lambda: now[0]
+    )
+    assert (await integrity.look(ACME, keys)).state is State.WHOLE
+    rewrite(redis_server, altered(12, b'"not_owned"', b'"not_0wned"'))
+    now[0] += 3_599
+    known = await integrity.look(ACME, keys)
+    now[0] += 2
+    anew = await integrity.look(ACME, keys)
+    assert (known.state, known.at_s - 1e9) == (State.WHOLE, 1_000.0)
+    assert (anew.state, anew.bad, anew.at_s - 1e9) == (State.BROKEN, 12, 4_601.0)
+    await tasks.aclose()
+    day = time.strftime("%Y-%m-%d", time.gmtime())
+    assert re.search(rf"Read at {day}", words_of((await auditor.get("/")).text))
 
 
 async def test_a_forged_checkpoint_is_none(redis_server: RedisServer, home: House, auditor: Browser) -> None:

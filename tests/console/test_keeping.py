@@ -93,6 +93,8 @@ async def test_retention_a_hold_and_an_anchor_are_set(home: House, admin: Browse
     rules = await home.store.log.rules(ACME)
     assert (rules.days, rules.hold, rules.webhook) == (90, True, URL)
     words = words_of(page := (await admin.get("/retention")).text)
+    assert "Keep for ever" in words
+    assert words.count("Save") == 2
     assert "after 90 days" in words
     assert "on: nothing leaves" in words
     assert "s3cret" not in page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import html
 import io
 import json
 import os
@@ -19,12 +20,13 @@ import httpx2
 import pytest
 
 from gateway.audit.checkpoint import VerifierKey, open_note
+from gateway.audit.event import Outcome, Result, Target
 from gateway.audit.export import export
 from gateway.console import evidence
-from gateway.console.pages import Pages
+from gateway.console.pages import Pages, took, whole_second
 from tests.audit.logbook import change_bodies
 from tests.audit.verifiers import codes
-from tests.console.house import ACME, Browser, House, house
+from tests.console.house import ACME, ADAS_SUBJECT, Browser, House, house
 from tests.console.plot import HOSTILE, Plot
 from tests.console.words import words_of
 from tests.redis_fixture import RedisServer
@@ -315,17 +317,83 @@ async def test_every_visit_is_on_record_and_an_id_that_was_typed_in_is_not(
         assert event["outcome"]["result"] == "allow"
 
 
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("/checkpoint", "checkpoint"),
+        (f"/event/{ACME}/8/proof", "proof"),
+        ("/key", "key"),
+        ("/export?format=evidence", "evidence"),
+        ("/export?format=jsonl", "jsonl"),
+        ("/export?format=csv", "csv"),
+    ],
+)
+async def test_whatever_is_taken_away_is_on_record(auditor: Browser, home: House, path: str, what: str) -> None:
+    before = len(await home.stored())
+    assert (await auditor.get(path)).status_code == 200
+    (taken,) = (await home.events())[before:]
+    assert (taken["type"], taken["changes"]["what"]) == ("console.export", what)
+
+
+async def test_reading_it_all_again_is_on_record(auditor: Browser, home: House) -> None:
+    before = len(await home.stored())
+    assert (await auditor.post("/verify", {})).status_code == 303
+    (asked,) = (await home.events())[before:]
+    assert (asked["type"], asked["changes"]["page"]) == ("console.view", "verify")
+
+
 async def test_what_cannot_be_put_on_record_is_not_shown(own_redis_server: RedisServer, tmp_path: Path) -> None:
     async with house(own_redis_server.url, tmp_path) as home:
         auditor = await home.signed_in("ada")
         plot = Plot(ACME, await home.keys(), NOW_US)
         await home.write(*plot.story())
-        own_redis_server.command("HSET", b"{t:%b}:meta" % ACME.encode(), "halted", "1")
-        for page in ("/", "/log", f"/event/{ACME}/3", "/export?format=csv", "/key", "/tail/feed?after=0"):
-            answer = await auditor.get(page)
-            assert answer.status_code == 503, page
-            assert "alice" not in answer.text
-            assert plot.conversation not in answer.text
+        await home.sign()
+        signed = len(await home.stored())
+        why = f"the log ends at event {signed} and was signed to <99>"
+        await home.store.log.halt(ACME, why)
+        address = await home.answered("max", newcomer := home.browser())
+        pages = ("/", "/log", f"/event/{ACME}/3", "/export?format=csv", "/key", "/tail/feed?after=0")
+        answers = [await auditor.get(page) for page in pages]
+        answers += [await auditor.post("/verify", {}), await newcomer.get(address)]
+        for answer in answers:
+            assert answer.status_code == 503, answer.url
+            words = words_of(answer.text)
+            assert "The log is halted" in words
+            assert "Is the log whole? Not any more." in words
+            assert f"Halted because {why} " in html.unescape(words)
+            assert f"Last signed checkpoint {signed}, kept outside the store up to {signed}" in words
+            assert re.search(rf"Still here {signed} records, the newest of \d", words)
+            assert "audit reseal" in words
+            assert "shortly" not in words
+            assert "on record" not in words
+            for held in ("alice", plot.conversation, "conversations.create"):
+                assert held not in answer.text
+        assert ADAS_SUBJECT in answers[0].text
+        assert (await auditor.post("/sign-out", {})).status_code == 503
+        assert (await auditor.get("/log")).status_code == 303
+
+
+async def test_a_halted_log_that_lost_events_says_which(own_redis_server: RedisServer, tmp_path: Path) -> None:
+    async with house(own_redis_server.url, tmp_path) as home:
+        await home.write(*Plot(ACME, await home.keys(), NOW_US).story())
+        await home.sign()
+        auditor = await home.signed_in("ada")
+        own_redis_server.command("XTRIM", b"{t:%b}:aud" % ACME.encode(), "MAXLEN", 0)
+        await home.store.log.halt(ACME, "somebody cut it")
+        words = words_of((await auditor.get("/")).text)
+        assert "Is the log whole? No. Record 1 is missing, and so is everything after it." in words
+        assert "Halted because somebody cut it" in words
+
+
+async def test_a_page_that_is_not_there_keeps_the_name_and_the_ways_of_who_is_signed_in(
+    auditor: Browser, home: House
+) -> None:
+    page = (await auditor.get("/nowhere")).text
+    assert ADAS_SUBJECT in page
+    assert 'href="/log"' in page
+    assert "on record" not in page
+    assert 'href="/log"' not in (await home.browser().get("/nowhere")).text
+    assert "on record" in (await auditor.get(f"/event/{ACME}/999999")).text
 
 
 async def test_pages_say_so_where_the_store_is_away(own_redis_server: RedisServer, tmp_path: Path) -> None:
@@ -357,6 +425,55 @@ async def test_an_erased_tenants_log_is_closed(home: House, auditor: Browser, re
     home.keyring._tenants.clear()
     answer = await auditor.get("/log")
     assert (answer.status_code, "This log is closed." in answer.text) == (403, True)
+
+
+async def test_the_picture_of_the_log_counts_reviewers_visits_only_where_they_are_asked_for(auditor: Browser) -> None:
+    for _ in range(3):
+        await shown(auditor, "/")
+    everything = await shown(auditor, "/log")
+    assert re.search(r"Answers over time allowed (\d+)refused", words_of(everything))
+    total = re.search(r"Answers over time: (\d+) answers", everything)
+    overview = re.search(r"of (\d+) answers in the last 24 hours", words_of(await shown(auditor, "/")))
+    assert total
+    assert overview
+    assert total[1] == overview[1] == "90"
+    assert "Answers over time: 5 answers" in await shown(auditor, "/log?type=console.view")
+
+
+async def test_an_object_that_was_only_ever_refused_has_no_end_in_the_log(
+    home: House, auditor: Browser, plot: Plot
+) -> None:
+    forged = Target("conversation", plot.opaque("conv_"))
+    denied = Outcome(Result.DENY, "foreign_or_retired", 404)
+    await home.write(
+        *plot.request(plot.actor("x"), "conversations.retrieve", "/v1/c", 5, named=(forged,), ending=denied)
+    )
+    words = words_of(await shown(auditor, f"/story?id={forged.id}"))
+    assert "Created by not in this log" in words
+    assert "Ended by no end in this log" in words
+
+
+async def test_a_quiet_tenants_overview_says_once_that_nothing_was_asked(home: House) -> None:
+    words = words_of(await shown(await home.signed_in("rita"), "/"))
+    assert words.count("the last 24 hours") == 1
+    assert "Refused last" not in words
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [(1_890_958, "1.89 s"), (180_000, "180 ms"), (9_499, "9.5 ms"), (0, "0.0 ms"), (3_600_000_000, "3,600.00 s")],
+)
+def test_a_duration_is_written_as_people_read_it(us: int, text: str) -> None:
+    assert took(us) == text
+
+
+def test_a_field_for_a_time_takes_whole_seconds_within_which_the_question_lies() -> None:
+    assert (whole_second(None), whole_second(None, up=True)) == ("", "")
+    assert whole_second(1_500_000) == "1970-01-01T00:00:01"
+    assert whole_second(1_500_000, up=True) == "1970-01-01T00:00:02"
+    assert whole_second(2_000_000, up=True) == "1970-01-01T00:00:02"
+    # The year 1 is written with four digits, or the field would be empty.
+    assert whole_second(-62_135_596_800_000_000) == "0001-01-01T00:00:00"
 
 
 async def test_only_admins_are_offered_what_only_they_may_do(home: House, auditor: Browser) -> None:

@@ -41,7 +41,8 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Bars of equal width, none left out. Where the query has no beginning or end, the log's own take their place."""
+    """Bars of equal width, none left out. Where the query has no beginning or end, the log's own take their place.
+    A sum of refusals counts as often as it says."""
 
     since_us: int
     until_us: int
@@ -70,4 +71,4 @@ class Search(Protocol):
 
     async def top(self, tenant: TenantId, query: Query, field: Field, n: int) -> tuple[tuple[str, int], ...]:
         """The `n` values of `field` (any but REQUEST) that most of the found events have, with their numbers, largest
-        first."""
+        first. A sum of refusals counts as often as it says, but for its targets."""

@@ -101,6 +101,11 @@ def histogram(connection: sqlite3.Connection, query: Query, buckets: int, split:
                 totals[at] += (part & found.bits).bit_count()
                 for value, bits in found.others.items():
                     counts[at][names[value]] += (part & found.bits & bits).bit_count()
+        for place, more in _summed(connection, found).items():
+            for at, part in parts.items():
+                if part >> place & 1:
+                    totals[at] += more
+                    counts[at].update({names[value]: more for value, bits in found.others.items() if bits >> place & 1})
     bars = tuple(Bar(since + width * at, totals[at], +counts[at]) for at in range(buckets))
     return Histogram(since, since + width * buckets, bars)
 
@@ -116,7 +121,19 @@ def top(connection: sqlite3.Connection, query: Query, field_: Field, n: int) -> 
             chosen = flags(found.bits)
             values = compress(values, [chosen[at] for at in flat[::2]])
         counted.update(values)
+        # A sum names a few of the objects of all its refusals: none of them was refused that often.
+        if field_ is not Field.TARGET and (sums := _summed(connection, found)):
+            for at, value in zip(flat[::2], flat[1::2], strict=True):
+                if at in sums:
+                    counted[value] += sums[at]
     return tuple((_text(connection, value), number) for value, number in counted.most_common(n))
+
+
+def _summed(connection: sqlite3.Connection, found: _Found) -> dict[int, int]:
+    """By place: what the sums of refusals among `found` stand for beyond themselves."""
+    first = found.no * SPAN
+    rows = connection.execute("SELECT seq, more FROM summed WHERE seq >= ? AND seq < ?", (first, first + SPAN))
+    return {seq - first: more for seq, more in rows if found.bits >> (seq - first) & 1}
 
 
 def _find(

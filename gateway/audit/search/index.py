@@ -4,6 +4,7 @@
     bits    value, span → which events of the span have it; value 0: which are there
     span    the events' times, and the lowest and highest of them
     pairs   field, span → for each event that has a value: its place in the span and the value's number
+    summed  event → how many refusals it stands for beyond itself, where it is a sum
     state   where the index stands in the log
 
 `bits` say who has a value, for filters; `pairs` say what value each has, for counting. It holds what the log holds and nothing
@@ -30,7 +31,7 @@ from gateway.audit.search.query import Field
 from gateway.audit.search.terms import Terms, terms_of
 from gateway.stores.contract import StoredEvent
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the file's form; another one is built anew."""
 EVERY: Final = 0
 """The value that all events have."""
@@ -49,12 +50,13 @@ CREATE TABLE value(id INTEGER PRIMARY KEY, field TEXT NOT NULL, text TEXT NOT NU
 CREATE TABLE bits(value INTEGER NOT NULL, span INTEGER NOT NULL, bits BLOB NOT NULL, PRIMARY KEY(value, span)) WITHOUT ROWID;
 CREATE TABLE span(no INTEGER PRIMARY KEY, low INTEGER, high INTEGER, bare INTEGER NOT NULL, times BLOB NOT NULL);
 CREATE TABLE pairs(field TEXT NOT NULL, span INTEGER NOT NULL, pairs BLOB NOT NULL, PRIMARY KEY(field, span)) WITHOUT ROWID;
+CREATE TABLE summed(seq INTEGER PRIMARY KEY, more INTEGER NOT NULL);
 CREATE TABLE state(one INTEGER PRIMARY KEY CHECK(one = 1), first INTEGER NOT NULL, last INTEGER NOT NULL,
     digest TEXT NOT NULL);
 INSERT INTO state VALUES (1, 1, 0, '');
 PRAGMA user_version = {VERSION};
 """
-_TABLES: Final = ("value", "bits", "span", "pairs")
+_TABLES: Final = ("value", "bits", "span", "pairs", "summed")
 _ADD_VALUE: Final = """INSERT INTO value(field, text, last) VALUES (?, ?, ?)
     ON CONFLICT(field, text) DO UPDATE SET last = excluded.last RETURNING id"""
 
@@ -122,6 +124,7 @@ class Index:
                     connection.execute(f"DELETE FROM {table} WHERE {name} < ?", (first // SPAN,))
                 _trim(connection, first // SPAN, first % SPAN)
                 connection.execute("DELETE FROM value WHERE last < ?", (first,))
+                connection.execute("DELETE FROM summed WHERE seq < ?", (first,))
                 connection.execute("UPDATE state SET first = ?", (first,))
 
     def clear(self) -> None:
@@ -207,6 +210,8 @@ def _append(connection: sqlite3.Connection, no: int, rows: Sequence[tuple[int, T
         _merge(connection, "bits", "value", number, no, partial(_joined, bits))
     for field, flat in pairs.items():
         _merge(connection, "pairs", "field", field, no, partial(_longer, flat.tobytes()))
+    sums = [(seq, terms.more) for seq, terms in rows if terms.more]
+    connection.executemany("INSERT OR REPLACE INTO summed VALUES (?, ?)", sums)
     _add_times(connection, no, rows)
 
 

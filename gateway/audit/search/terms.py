@@ -20,6 +20,8 @@ class Terms:
     """Of the fields with one value; without the empty ones."""
     targets: tuple[str, ...]
     """Opaque IDs, each once."""
+    more: int = 0
+    """Of a sum of refusals: how many it stands for beyond itself."""
 
     def sets(self) -> dict[Field, frozenset[str]]:
         """As `Query.matches` takes them."""
@@ -27,6 +29,8 @@ class Terms:
         return {**every, Field.TARGET: frozenset(self.targets)} if self.targets else every
 
 
+_MOST: Final = 10**9
+"""Refusals that one sum is believed."""
 _PLACES: Final[tuple[tuple[Field, str, str], ...]] = (
     (Field.ACTOR, "actor", "pseudonym"),
     (Field.MODEL, "request", "model"),
@@ -50,12 +54,16 @@ def terms_of(body: bytes) -> Terms:
     values = {field: text(part(event, place), name) for field, place, name in _PLACES}
     values[Field.PHASE], values[Field.TYPE] = text(event, "phase"), text(event, "type")
     values[Field.VIA] = caller(part(event, "actor"))
+    more = 0
     if event.get("type") == EventType.REFUSALS_SUMMED:
-        values[Field.ACTOR] = text(part(event, "changes"), "actor")
+        summed = part(event, "changes")
+        values[Field.ACTOR], number = text(summed, "actor"), summed.get("count")
+        more = number - 1 if isinstance(number, int) and 1 < number <= _MOST else 0
     named = [text(one, "id") for one in parts(event, "targets")]
     ts_us = event.get("ts")
     return Terms(
         ts_us if isinstance(ts_us, int) and 0 < ts_us <= LAST_US else 0,
         {field: value for field, value in values.items() if value},
         tuple(dict.fromkeys(filter(None, named))),
+        more,
     )

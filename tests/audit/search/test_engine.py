@@ -182,6 +182,48 @@ async def test_a_sum_of_refusals_is_found_by_whose_refusals_they_are(logs: Logs)
     assert await logs.search.count(TENANT, Query((Filter(Field.ACTOR, "f" * 24),))) == 1
 
 
+@pytest.mark.parametrize(
+    ("count", "counted"), [(900, 900), (1, 1), (0, 1), (-5, 1), (True, 1), ("900", 1), (10**12, 1)]
+)
+async def test_a_sum_of_refusals_counts_as_often_as_it_says(logs: Logs, count: Change, counted: int) -> None:
+    flooded, quiet = "f" * 24, "e" * 24
+    outcome, one = Outcome(Result.DENY, "not_owned", 429), (Target("conversation", IDS[0]),)
+    said: dict[str, Change] = {"actor": flooded, "count": count}
+    await logs.append([
+        *[Event(TENANT, ts, "x.y", Phase.SINGLE, Actor("user", quiet), None, outcome, one) for ts in (10, 20)],
+        Event(TENANT, 30, EventType.REFUSALS_SUMMED, Phase.SINGLE, Actor("system"), None, outcome, one, said),
+    ])  # fmt: skip
+    for query, alone in ((Query(), False), (Query((Filter(Field.ACTOR, flooded),)), True)):
+        people = dict(await logs.search.top(TENANT, query, Field.ACTOR, 5))
+        assert people == ({flooded: counted} if alone else {flooded: counted, quiet: 2})
+        total = sum(people.values())
+        assert await logs.search.top(TENANT, query, Field.REASON, 5) == (("not_owned", total),)
+        assert await logs.search.top(TENANT, query, Field.TARGET, 5) == ((IDS[0], 1 if alone else 3),)
+        for bars in (1, 7):
+            histogram = await logs.search.histogram(TENANT, query, bars)
+            assert sum(bar.counts.get("deny", 0) for bar in histogram.bars) == total
+            assert sum(bar.total for bar in histogram.bars) == total
+    quietly = await logs.search.histogram(TENANT, Query((Filter(Field.ACTOR, quiet),)), 7)
+    assert sum(bar.total for bar in quietly.bars) == 2
+
+
+async def test_a_sum_that_was_trimmed_or_replaced_counts_no_more(logs: Logs) -> None:
+    index = Index(logs.folder / f"{TENANT}.sqlite", 5.0)
+    said: dict[str, Change] = {"actor": "f" * 24, "count": 9}
+    summed = Event(TENANT, 30, EventType.REFUSALS_SUMMED, Phase.SINGLE, Actor("system"), None, None, (), said)
+    await logs.append([summed, summed])
+    assert await logs.search.top(TENANT, Query(), Field.ACTOR, 1) == (("f" * 24, 18),)
+    await asyncio.to_thread(index.trim, 2)
+    assert await asyncio.to_thread(_sums, index) == [(2, 8)]
+    await asyncio.to_thread(index.clear)
+    assert await asyncio.to_thread(_sums, index) == []
+
+
+def _sums(index: Index) -> list[tuple[int, int]]:
+    with index.reading() as connection:
+        return connection.execute("SELECT seq, more FROM summed").fetchall()
+
+
 async def test_nothing_of_another_tenant_is_found_or_counted(logs: Logs) -> None:
     await logs.append(made_up(40))
     await logs.append(made_up(10, seed=3, tenant=OTHER))

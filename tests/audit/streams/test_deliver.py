@@ -58,6 +58,19 @@ async def test_new_events_and_new_streams_are_noticed_while_it_runs(stage: Stage
         await until(lambda: receiver.seqs == [1, 2, 3, 4, 5])
 
 
+async def test_a_batch_that_another_sent_while_this_one_waited_for_its_turn_is_not_sent_again(stage: Stage) -> None:
+    await stage.append(3)
+    async with receiving() as receiver:
+        stream, _ = await stage.add(receiver)
+        deliverer = stage.deliverer(replace(QUICK, at_once=1))
+        await deliverer._room.acquire()
+        both = [asyncio.ensure_future(deliverer.deliver(TENANT, stream)) for _ in range(2)]
+        await until(lambda: len(deliverer._room._waiters or ()) == 2)
+        deliverer._room.release()
+        await asyncio.gather(*both)
+        assert receiver.seqs == [1, 2, 3]
+
+
 async def test_a_removed_stream_ends(stage: Stage) -> None:
     async with receiving() as receiver, delivering(stage.deliverer()):
         stream, _ = await stage.add(receiver)
