@@ -1,14 +1,15 @@
 """One end of a WebSocket (RFC 6455), the server's or the client's: messages in, messages out, and its close.
 
 The `websockets` package parses and writes the frames. What it leaves to its user stands here once for both ends: how much is
-read ahead, who waits for whom, and when a silent peer is given up. Most sockets are idle and there are many, so an end holds
-no task, no queue and no headers. Nothing of a frame is ever logged, at whatever level.
+read ahead, and parsed in one turn of the loop, who waits for whom, and when a silent peer is given up. Most sockets are idle
+and there are many, so an end holds no task, no queue and no headers. Nothing of a frame is ever logged, at whatever level.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Generator, Hashable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -16,6 +17,9 @@ from websockets.client import ClientProtocol
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import SEND_EOF, State
 from websockets.server import ServerProtocol
+from websockets.streams import StreamReader
+
+from gateway.turns import FRAME_BYTES, turns_of
 
 QUIET: Final = logging.getLogger(__name__)
 """For the package's own protocols, whose failures it tells; `Endpoint` keeps it from telling frames."""
@@ -31,6 +35,8 @@ _LINGER_S: Final = 1.0
 _AHEAD_BYTES: Final = 64 * 1024
 _AHEAD: Final = 16
 """Bytes and messages that may wait to be taken before no more is read."""
+MAX_FRAGMENTS: Final = 4_096
+"""Of one message."""
 _ABNORMAL: Final = 1006
 
 
@@ -43,24 +49,60 @@ class SocketEnded(Exception):
     reason: str
 
 
+class _Reader(StreamReader):
+    """The package's reader, which gives no more frames than a turn allows for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_behind = False
+        """The parser waits for a turn, not for bytes."""
+        self._floor = 0
+        """Where so much of the buffer is left, the turn is over: each frame raises it by what it costs beside its bytes."""
+
+    def take_turn(self, parser: Generator[None], allowance: int) -> int:
+        """Has `parser` go on; gives what that cost."""
+        self._floor = len(self.buffer) - allowance
+        next(parser)
+        return allowance + self._floor - len(self.buffer)
+
+    def at_eof(self) -> Generator[None, None, bool]:
+        """Where the parser stands before each frame."""
+        ended = yield from super().at_eof()
+        while not ended and len(self.buffer) <= self._floor:
+            self.is_behind = True
+            yield
+        self.is_behind = False
+        self._floor += FRAME_BYTES
+        return ended
+
+
 class Endpoint(asyncio.Protocol):
     """One end. One task calls `receive`, any may call `send`; both may be cancelled."""
 
     __slots__ = (
-        "_closes", "_ended", "_ending", "_failure", "_frames", "_full", "_gone", "_heard", "_held", "_is_text", "_loop",
-        "_messages", "_partial", "_silent", "_timer", "_waiters", "_waiting_bytes", "transport",
+        "_asks", "_closes", "_ended", "_ending", "_failure", "_fragments", "_frames", "_full", "_gone", "_heard", "_held",
+        "_is_text", "_loop", "_messages", "_partial", "_paused", "_reader", "_silent", "_timer", "_turns", "_waiters",
+        "_waiting_bytes", "party", "transport",
     )  # fmt: skip
 
     def __init__(self, frames: ClientProtocol | ServerProtocol) -> None:
         frames.debug = False
+        frames.reader = self._reader = _Reader()
+        frames.parser = frames.parse()  # the one that stands there waits for the reader that was
+        next(frames.parser)
         self._frames = frames
         self._loop = asyncio.get_running_loop()
+        self._turns = turns_of(self._loop)
+        self.party: Hashable = None
+        """Whose turns it takes; None: of all those of whom nothing is known yet."""
         self.transport: asyncio.Transport = cast(Any, None)
         self._messages: list[bytes | None] = []
         self._waiting_bytes = 0
         """Of `_messages`."""
         self._partial: bytearray | None = None
         """Of a message whose last fragment has not come: its bytes, however many fragments they came in."""
+        self._fragments = 0
+        """Of that message."""
         self._is_text = True
         self._waiters: list[asyncio.Future[None]] = []
         """Who waits: for a message, to send while the peer takes nothing, or for the connection's end."""
@@ -76,6 +118,10 @@ class Endpoint(asyncio.Protocol):
         self._full = False
         """The peer takes no more bytes at present."""
         self._held = False
+        """Nothing of it is heard at present: neither parsed nor read."""
+        self._asks = False
+        """It waits for its turn to parse what was read."""
+        self._paused = False
         """Nothing is read from it at present."""
         self._heard = False
         self._silent = 0
@@ -125,7 +171,7 @@ class Endpoint(asyncio.Protocol):
     @property
     def buffered_bytes(self) -> int:
         """What was received and not taken yet."""
-        return self._waiting_bytes + len(self._frames.reader.buffer) + len(self._partial or b"")
+        return self._waiting_bytes + len(self._reader.buffer) + len(self._partial or b"")
 
     # --- what the transport tells
 
@@ -134,12 +180,10 @@ class Endpoint(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard = True
-        self._frames.receive_data(data)
-        self._flush()
-        for event in self._frames.events_received():
-            self._hear(event)
-        if self._frames.parser_exc is not None:
-            self._end()
+        if self._failure is None:
+            self._reader.feed_data(data)
+            self._ask()
+            self._regulate()
 
     def eof_received(self) -> None:
         self._frames.receive_eof()
@@ -162,6 +206,23 @@ class Endpoint(asyncio.Protocol):
         if self._held and not self._is_ahead():
             self._hold(held=False)
         self._wake()
+
+    # --- what the turns tell
+
+    def take_turn(self, allowance: int) -> int:
+        self._asks = False
+        if self._held or self._gone or self._failure is not None:
+            return 0
+        cost = self._reader.take_turn(self._frames.parser, allowance)
+        self._flush()
+        for event in self._frames.events_received():
+            self._hear(event)
+        if self._frames.parser_exc is not None:
+            self._end()
+        if self._reader.is_behind:
+            self._ask()
+        self._regulate()
+        return cost
 
     # --- for subclasses
 
@@ -200,7 +261,9 @@ class Endpoint(asyncio.Protocol):
         self._messages.clear()
         self._waiting_bytes = 0
         self._partial = None
-        self._frames.reader.buffer.clear()
+        self._reader.buffer.clear()
+        self._reader.is_behind = False
+        self._regulate()
         self._wake()
 
     def _fail(self, code: CloseCode, reason: str) -> None:
@@ -237,7 +300,11 @@ class Endpoint(asyncio.Protocol):
 
     def _take_fragment(self, frame: Frame) -> None:
         if frame.opcode is not Opcode.CONT:
-            self._is_text = frame.opcode is Opcode.TEXT
+            self._is_text, self._fragments = frame.opcode is Opcode.TEXT, 0
+        self._fragments += 1
+        if self._fragments > MAX_FRAGMENTS:
+            self._fail(CloseCode.MESSAGE_TOO_BIG, f"more than {MAX_FRAGMENTS} fragments")
+            return
         if frame.fin and self._partial is None:
             message = bytes(frame.data)
         else:
@@ -264,10 +331,24 @@ class Endpoint(asyncio.Protocol):
         return self._waiting_bytes >= _AHEAD_BYTES or len(self._messages) >= _AHEAD
 
     def _hold(self, *, held: bool) -> None:
-        if held == self._held or self.transport.is_closing():
+        if held != self._held:
+            self._held = held
+            self._ask()
+            self._regulate()
+
+    def _ask(self) -> None:
+        """For a turn, where there may be something to parse and somebody to hear it."""
+        if self._reader.buffer and not self._asks and not self._held:
+            self._asks = True
+            self._turns.ask(self)
+
+    def _regulate(self) -> None:
+        """Reads where what was read is parsed as far as it goes, and the peer is heard."""
+        paused = self._held or self._asks or self._reader.is_behind
+        if paused == self._paused or self.transport.is_closing():
             return
-        self._held = held
-        if held:
+        self._paused = paused
+        if paused:
             self.transport.pause_reading()
         else:
             self.transport.resume_reading()
@@ -276,7 +357,7 @@ class Endpoint(asyncio.Protocol):
         """Pings, for what stands between sees no other sign of life either, and gives up a peer that stays silent. One that
         takes nothing is as good as silent, whatever it sends; one that is not listened to says nothing by its silence."""
         self._timer = self._loop.call_later(BEAT_S, self._beat)
-        self._silent = self._silent + 1 if self._full or not (self._heard or self._held) else 0
+        self._silent = self._silent + 1 if self._full or not (self._heard or self._paused) else 0
         self._heard = False
         if self._silent >= _SILENT_BEATS:
             self.transport.abort()

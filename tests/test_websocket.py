@@ -16,7 +16,8 @@ from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
 from gateway import websocket
-from gateway.websocket import QUIET, Endpoint, SocketEnded
+from gateway.turns import FRAME_BYTES, TURN_BYTES
+from gateway.websocket import MAX_FRAGMENTS, QUIET, Endpoint, SocketEnded
 
 MOST = 1_000_000
 
@@ -163,6 +164,7 @@ async def test_of_several_senders_a_cancelled_one_takes_no_other_along() -> None
         (masked(Opcode.TEXT, "é".encode()[:1], fin=False) + masked(Opcode.CONT, b"x"), 1007),
         (b"\x81\xff" + (MOST + 1).to_bytes(8, "big"), 1009),
         (masked(Opcode.TEXT, b"x" * (MOST - 1), fin=False) + masked(Opcode.CONT, b"xx"), 1009),
+        (masked(Opcode.TEXT, b"", fin=False) + masked(Opcode.CONT, b"", fin=False) * MAX_FRAGMENTS, 1009),
     ],
     ids=[
         "not masked",
@@ -172,6 +174,7 @@ async def test_of_several_senders_a_cancelled_one_takes_no_other_along() -> None
         "no UTF-8 in pieces",
         "too long",
         "too long in pieces",
+        "too many pieces",
     ],
 )
 async def test_a_peer_that_breaks_the_protocol_reads_why_and_is_cut_off(sent: bytes, code: int) -> None:
@@ -187,7 +190,7 @@ async def test_a_peer_that_breaks_the_protocol_reads_why_and_is_cut_off(sent: by
 async def test_a_message_may_come_in_pieces_cut_anywhere_with_pings_between_and_holds_no_more_than_its_bytes() -> None:
     async with stranger() as (server, _, writer):
         text = "é" * 50
-        pieces = [bytes([one]) for one in text.encode()] + [b""] * 5_000
+        pieces = [bytes([one]) for one in text.encode()] + [b""] * (MAX_FRAGMENTS - 102)
         sent = masked(Opcode.TEXT, b"", fin=False) + masked(Opcode.PING, b"1")
         writer.write(sent + b"".join(masked(Opcode.CONT, piece, fin=False) for piece in pieces))
         await until(lambda: server.buffered_bytes == 100)
@@ -198,19 +201,90 @@ async def test_a_message_may_come_in_pieces_cut_anywhere_with_pings_between_and_
         assert await server.receive() is None
 
 
-async def test_pings_of_a_peer_that_reads_nothing_fill_no_memory() -> None:
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Frames that all ends have heard, by turns of the loop."""
+    heard = [0]
+    hear = Endpoint._hear
+
+    def count(end: Endpoint, event: object) -> None:
+        heard[-1] += 1
+        hear(end, event)
+
+    def turn() -> None:
+        heard.append(0)
+        loop.call_soon(turn)
+
+    loop = asyncio.get_running_loop()
+    loop.call_soon(turn)
+    monkeypatch.setattr(Endpoint, "_hear", count)
+    return heard
+
+
+TINY = [
+    masked(Opcode.PONG, b""),
+    masked(Opcode.PING, b""),
+    masked(Opcode.CONT, b"", fin=False),
+    masked(Opcode.TEXT, b""),
+]
+
+
+@pytest.mark.parametrize("tiny", TINY, ids=["pongs", "pings", "fragments", "messages"])
+async def test_a_turn_of_the_loop_takes_a_few_tiny_frames_of_all_sockets_together(
+    monkeypatch: pytest.MonkeyPatch, tiny: bytes
+) -> None:
+    begins = masked(Opcode.TEXT, b"", fin=False) if tiny[0] == 0 else b""
+    async with contextlib.AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(stranger()) for _ in range(4)]
+        taking = [asyncio.ensure_future(taken(server)) for server, _, _ in opened]
+        heard = counted(monkeypatch)
+        for _, _, writer in opened:
+            writer.write(begins + tiny * 4_000)
+        await until(lambda: sum(heard) >= 4 * 4_000)
+        assert max(heard) <= TURN_BYTES // FRAME_BYTES + 1
+        for task in taking:
+            task.cancel()
+
+
+async def taken(end: Endpoint) -> None:
+    while True:
+        await end.receive()
+
+
+async def test_tiny_messages_that_nobody_takes_stay_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     async with stranger() as (server, _, writer):
+        writer.write(masked(Opcode.TEXT, b"") * 100_000)
+        await until(lambda: server._held)
+        heard = counted(monkeypatch)
+        await asyncio.sleep(0.05)
+        assert sum(heard) == 0
+        assert len(server._messages) <= 16 + TURN_BYTES // FRAME_BYTES
+        for _ in range(100_000):
+            assert await server.receive() == b""
+
+
+async def test_a_long_message_is_read_on_without_waiting_for_turns() -> None:
+    async with stranger() as (server, _, writer):
+        writer.write(masked(Opcode.TEXT, b"x" * (MOST - 1)) + masked(Opcode.TEXT, b"y"))
+        assert await server.receive() == b"x" * (MOST - 1)
+        assert await server.receive() == b"y"
+
+
+async def test_pings_of_a_peer_that_reads_nothing_fill_no_memory() -> None:
+    async with stranger() as (server, reader, writer):
         writer.pause_reading()
         while not server._full:
             await server.send(b"x" * 100_000)
         size = server.transport.get_write_buffer_size()
-        for _ in range(200):
+        for _ in range(20):
             writer.write(masked(Opcode.PING, b"x" * 125) * 1_000)
             await asyncio.sleep(0)
         await until(lambda: server._held)
         assert server.transport.get_write_buffer_size() < size + 2_000_000
+        writer.write(masked(Opcode.TEXT, b"last"))
         writer.resume_reading()
-        await until(lambda: not server._held)
+        reading = asyncio.ensure_future(reader.read())
+        assert await server.receive() == b"last"
+        reading.cancel()
 
 
 @pytest.mark.parametrize("answers", [True, False])

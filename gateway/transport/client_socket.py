@@ -81,9 +81,8 @@ class ClientSocket(Endpoint):
         self._give_back()
 
     def data_received(self, data: bytes) -> None:
-        if self._failure is None:
-            super().data_received(data)
-            self._count()
+        super().data_received(data)
+        self._count()
 
     def shutdown(self) -> None:
         """Called where the process ends and this is still open."""

@@ -101,6 +101,7 @@ class WebSocketApp:
             async with self.drain.work():
                 session = await self.sockets.open(head, take)
                 socket.lease = self.bodies.lease(seat.tenant)
+                socket.party = session.upstream.party = seat.tenant
                 socket.accept(head.request_id, _PROTOCOL if _PROTOCOL in offered else None)
                 self.metrics.stream_opened("websocket")
                 over = await self._relay(session, head, socket)

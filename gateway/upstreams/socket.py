@@ -63,10 +63,11 @@ class UpstreamSocket(Endpoint):
         super().connection_lost(exc)
         self._opens(exc or EOFError())
 
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+    def take_turn(self, allowance: int) -> int:
+        cost = super().take_turn(allowance)
         if (refused := self._frames.handshake_exc) is not None:
             self._opens(refused)
+        return cost
 
     def _hear(self, event: Any) -> None:
         if not isinstance(event, Response):

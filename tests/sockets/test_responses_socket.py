@@ -30,7 +30,7 @@ def frames(at: Desk) -> list[dict[str, Any]]:
 
 def check_clean(at: Desk, shown: list[bytes]) -> None:
     text = b"\n".join(shown)
-    leaked = {raw: place for raw, place in at.stand_in.provider.ids.issued.items() if raw.encode() in text}
+    leaked = {raw: place for raw, place in [*at.stand_in.provider.ids.issued.items()] if raw.encode() in text}
     assert not leaked
 
 

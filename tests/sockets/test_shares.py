@@ -16,6 +16,7 @@ from websockets.frames import Frame, Opcode
 
 from gateway.demo.stand_in.server import Running
 from gateway.transport.budget import Budget
+from gateway.websocket import MAX_FRAGMENTS
 from tests.patience import AS_SHIPPED
 from tests.pipeline.desk import MODEL, Desk, desk
 from tests.redis_fixture import RedisServer
@@ -225,14 +226,16 @@ async def test_frames_on_their_way_count_against_their_tenants_share_of_the_memo
     await all_is_back(tight)
 
 
-async def test_fragments_without_end_cost_their_bytes_and_no_more(tight: Desk) -> None:
+async def test_fragments_cost_their_bytes_and_no_more_and_come_to_an_end(tight: Desk) -> None:
     async with opened(tight) as wire:
         first = Frame(Opcode.TEXT, b"{", fin=False).serialize(mask=True)
-        more = Frame(Opcode.CONT, b"", fin=False).serialize(mask=True) * 10_000
+        more = Frame(Opcode.CONT, b"", fin=False).serialize(mask=True) * (MAX_FRAGMENTS - 2)
         wire.connection.transport.write(first + more)
         wire.connection.transport.write(Frame(Opcode.CONT, b"}", fin=True).serialize(mask=True))
         assert (await wire.event())["type"] == "error"
         await wire.responded()
+        wire.connection.transport.write(first + more * 2)
+        assert (await wire.closed())[0] == 1009
     await all_is_back(tight)
 
 
