@@ -37,6 +37,7 @@ from gateway.pipeline.routing import Routing
 from gateway.pipeline.salvage import Salvage
 from gateway.pipeline.settling import Settler
 from gateway.pipeline.sockets import Sockets
+from gateway.pipeline.threads import Threads
 from gateway.pipeline.transfer import Rewriters
 from gateway.policy.actions import actions_of
 from gateway.policy.engine import PolicySet
@@ -190,7 +191,8 @@ async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
         drain = Drain()
         limit_s = settings.redis.answer_timeout_s
         recorder = Recorder(shared.log, shared.store, salvage, shared.tasks, metrics, limit_s, lambda: drain.expired)
-        settler = Settler(recorder, open_intent_s)
+        threads = Threads()
+        settler = Settler(recorder, open_intent_s, threads)
         cors = Cors.of(settings.origins)
         limits = settings.transport
         bodies = Budget(limits.bodies_bytes, limits.tenant_percent)
@@ -213,8 +215,8 @@ async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
             log=shared.log,
             policies=policies,
             routing=routing,
-            lister=Lister(routing, recorder, shared.store, policies, settings.upstream.total_timeout_s),
-            answering=Answering(recorder, settler, settings.requests.ping_interval_s, rewriters),
+            lister=Lister(routing, recorder, shared.store, policies, settings.upstream.total_timeout_s, threads),
+            answering=Answering(recorder, settler, settings.requests.ping_interval_s, rewriters, threads),
             recorder=recorder,
             idempotency=Idempotency(
                 shared.store, shared.tasks, limit_s, open_intent_s, settings.requests.idempotency_lifetime_s

@@ -19,11 +19,11 @@ from gateway.errors import Problem, Reason
 from gateway.mapping import is_child
 from gateway.names import Kind, RawId, TenantId
 from gateway.pipeline.answering import heritage_of, let_go, table_of
-from gateway.pipeline.exchange import Exchange
+from gateway.pipeline.exchange import Exchange, Lease
 from gateway.pipeline.provider import Provider
 from gateway.pipeline.recorder import Recorder
 from gateway.pipeline.recording import Heritage, Record, records
-from gateway.pipeline.transfer import Lease, Rewriter
+from gateway.pipeline.transfer import Rewriter
 from gateway.rewrite.id_table import IdTable
 from gateway.rewrite.jsonl import Group, LineGroups, LineTooLong, is_blank
 from gateway.rewrite.outbound import translate_rows

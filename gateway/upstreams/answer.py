@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Protocol, Self
+from collections.abc import Callable
+from typing import Final, Protocol, Self
 
 from gateway.upstreams.failures import Reason, UpstreamBadAnswer, UpstreamError
 
 Headers = tuple[tuple[bytes, bytes], ...]
+
+_BEGUN_PIECES: Final = 4
 
 
 class BodySource(Protocol):
@@ -56,6 +59,7 @@ class UpstreamAnswer:
         "_sink",
         "_source",
         "_waiter",
+        "begun",
         "headers",
         "status",
     )
@@ -72,6 +76,8 @@ class UpstreamAnswer:
         self._failure: UpstreamError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._sink: BodySink | None = None
+        self.begun = b""
+        """Of a body that `read` gave up, how it began."""
 
     def header(self, name: bytes) -> bytes | None:
         """The first value of `name` (lower case), or None."""
@@ -95,23 +101,32 @@ class UpstreamAnswer:
             self.go_on()
         return piece
 
-    async def read(self, max_bytes: int) -> bytes:
-        """The whole rest of the body; if longer than `max_bytes`, UpstreamBadAnswer(TOO_LARGE) and the connection closed."""
-        if (
-            self._ended and self._failure is None and self._buffered <= max_bytes
-        ):  # it is all here already, as JSON mostly is
-            whole = b"".join(self._pieces)
-            self._pieces.clear()
-            self._buffered = 0
-            return whole
+    async def read(self, max_bytes: int, grow: Callable[[int], None] | None = None) -> bytes:
+        """The whole rest of the body; if longer than `max_bytes`, UpstreamBadAnswer(TOO_LARGE) and the connection closed.
+        `grow` hears of the bytes of each part as it comes; what it raises ends the body in the same way."""
         pieces: list[bytes] = []
-        size = 0
-        async for piece in self:
-            size += len(piece)
-            if size > max_bytes:
-                self.abort()
-                raise UpstreamBadAnswer(Reason.TOO_LARGE)
-            pieces.append(piece)
+        try:
+            if (
+                self._ended and self._failure is None and self._buffered <= max_bytes
+            ):  # it is all here, as JSON mostly is
+                pieces += self._pieces
+                size, self._buffered = self._buffered, 0
+                self._pieces.clear()
+                if grow is not None:
+                    grow(size)
+            else:
+                size = 0
+                async for piece in self:
+                    pieces.append(piece)
+                    size += len(piece)
+                    if size > max_bytes:
+                        raise UpstreamBadAnswer(Reason.TOO_LARGE)
+                    if grow is not None:
+                        grow(len(piece))
+        except BaseException:
+            self.begun = b"".join(pieces[:_BEGUN_PIECES])
+            self.abort()
+            raise
         return b"".join(pieces)
 
     def push_to(self, sink: BodySink) -> None:
