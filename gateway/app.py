@@ -172,8 +172,10 @@ async def _open_upstreams(settings: Settings, metrics: Metrics) -> AsyncIterator
         for one in upstreams_of(settings):
             upstream = Upstream(one.name, one.scope, one.origin, settings.upstream, tls=tls)
             stack.push_async_callback(upstream.aclose)
-            most = settings.requests.max_answer_bytes
-            members.append(Provider(upstream, one.credential, most, metrics, one.weight))
+            most, limits = settings.requests.max_answer_bytes, settings.upstream
+            percent = settings.transport.tenant_percent
+            calls = Budget(limits.max_connections, percent, free=0, waiting=limits.max_waiting)
+            members.append(Provider(upstream, one.credential, most, metrics, calls.lease, one.weight))
         yield Routing(Fleet(members))
 
 

@@ -200,7 +200,7 @@ class Lister:
         provider = self.routing.of(opened.root)
         if provider is None:
             raise Problem(Reason.UPSTREAM_UNAVAILABLE, retry_after_s=60)
-        async with await provider.upstream.send(provider.fetch("GET", target.encode())) as answer:
+        async with await provider.call(exchange.known_mapper.tenant, provider.fetch("GET", target.encode())) as answer:
             if answer.status == 404 and _is_json(answer):
                 return None
             if answer.status != 200:

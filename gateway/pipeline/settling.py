@@ -64,7 +64,7 @@ class Settler:
         """Looks at the job once. Raises Problem and UpstreamError; ValueError or AttributeError for what is no answer."""
         provider = exchange.known_provider
         target = f"/responses/{quote(exchange.job, safe='')}".encode()
-        async with await provider.upstream.send(provider.fetch("GET", target)) as answer:
+        async with await provider.call(exchange.known_mapper.tenant, provider.fetch("GET", target)) as answer:
             body = await answer.read(provider.max_answer_bytes, exchange.known_lease.grow)
         if answer.status == 404:
             await self.recorder.refuse(exchange, Problem(Reason.UPSTREAM_ERROR))

@@ -84,6 +84,7 @@ def _shares(settings: Settings) -> Iterator[tuple[str, str]]:
         "transport.websocket_frame_bytes": (limits.websocket_frame_bytes, limits.bodies_bytes),
         "transport.spool_bytes": (limits.spool_bytes, limits.spools_bytes),
         "transport.sockets": (1, limits.sockets),
+        "upstream.max_connections": (1, settings.upstream.max_connections),
         "requests.max_answer_bytes": (most_answer, limits.bodies_bytes),
     }
     for name, (most, total) in whole.items():

@@ -106,7 +106,10 @@ class TransportLimits:
     )
     sockets: int = key(4_000, "WebSockets that the process holds at once; beyond, 503.", low=1)
     tenant_percent: int = key(
-        50, "What one tenant may hold of sockets, bodies_bytes and spools_bytes, in percent; beyond, 429.", high=100
+        50,
+        "What one tenant may hold of sockets, bodies_bytes, spools_bytes and of each upstream's max_connections, in percent; "
+        "beyond, 429.",
+        high=100,
     )
     trusted_proxies: tuple[Network, ...] = key((), "Networks of proxies whose X-Forwarded-For counts.")
 

@@ -1,5 +1,5 @@
 """How much one process holds at once, of which no tenant takes all: bytes of bodies, answers and frames, bytes that wait on
-disk, open sockets.
+disk, open sockets, calls upstream.
 
 A body or an answer of up to `FREE_BYTES` is never refused: there can be no more of them than connections. What is larger shares
 one budget: a body from its first byte beyond that until its request is answered, an answer until its client has taken it. So
@@ -17,10 +17,11 @@ FREE_BYTES: Final = 64 * 1024
 
 
 class Budget:
-    """`total` for all together, of which one tenant may hold `percent`. What is leased holds `free` for nothing."""
+    """`total` for all together, of which one tenant may hold `percent`. What is leased holds `free` for nothing. `waiting`: so
+    much beyond `total` waits elsewhere for its turn."""
 
-    def __init__(self, total: int, percent: int = 100, *, free: int = FREE_BYTES) -> None:
-        self._left = total
+    def __init__(self, total: int, percent: int = 100, *, free: int = FREE_BYTES, waiting: int = 0) -> None:
+        self._left = total + waiting
         self._share = total * percent // 100
         self._free = free
         self._by_tenant: dict[TenantId, int] = {}

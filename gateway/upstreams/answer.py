@@ -55,6 +55,7 @@ class UpstreamAnswer:
         "_failure",
         "_held",
         "_max_buffered",
+        "_on_end",
         "_pieces",
         "_sink",
         "_source",
@@ -76,6 +77,7 @@ class UpstreamAnswer:
         self._failure: UpstreamError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._sink: BodySink | None = None
+        self._on_end: Callable[[], None] | None = None
         self.begun = b""
         """Of a body that `read` gave up, how it began."""
 
@@ -191,6 +193,13 @@ class UpstreamAnswer:
                     sink.body_end(self._failure)
                 return
 
+    def on_end(self, call: Callable[[], None]) -> None:
+        """Have `call` called once when the body has ended in any way, at once if it has: the connection is free or gone then."""
+        if self._ended:
+            call()
+        else:
+            self._on_end = call
+
     # --- the connection's side
 
     def feed(self, piece: bytes) -> None:
@@ -209,6 +218,9 @@ class UpstreamAnswer:
         """Take the end of the body from the connection, once."""
         self._ended = True
         self._failure = failure
+        if self._on_end is not None:
+            call, self._on_end = self._on_end, None
+            call()
         if self._sink is not None:
             self._push()
         elif self._waiter is not None and not self._waiter.done():
