@@ -37,6 +37,7 @@ from gateway.pipeline.routing import Routing
 from gateway.pipeline.salvage import Salvage
 from gateway.pipeline.settling import Settler
 from gateway.pipeline.sockets import Sockets
+from gateway.pipeline.threads import Threads
 from gateway.pipeline.transfer import Rewriters
 from gateway.policy.actions import actions_of
 from gateway.policy.engine import PolicySet
@@ -164,8 +165,10 @@ async def _open_upstreams(settings: Settings, metrics: Metrics) -> AsyncIterator
         for one in upstreams_of(settings):
             upstream = Upstream(one.name, one.scope, one.origin, settings.upstream, tls=tls)
             stack.push_async_callback(upstream.aclose)
-            most = settings.requests.max_answer_bytes
-            members.append(Provider(upstream, one.credential, most, metrics, one.weight))
+            most, limits = settings.requests.max_answer_bytes, settings.upstream
+            percent = settings.transport.tenant_percent
+            calls = Budget(limits.max_connections, percent, free=0, waiting=limits.max_waiting)
+            members.append(Provider(upstream, one.credential, most, metrics, calls.lease, one.weight))
         yield Routing(Fleet(members))
 
 
@@ -220,7 +223,8 @@ def _pipeline(
 ) -> Pipeline:
     upstream, requests = settings.upstream, settings.requests
     open_intent_s = round(upstream.total_timeout_s) + 60
-    rewriters = _rewriters(settings, shared.log, policies, recorder, bodies)
+    rewriters, threads = _rewriters(settings, shared.log, policies, recorder, bodies), Threads()
+    settler = Settler(recorder, open_intent_s, threads)
     return Pipeline(
         authentication=Authentication((ApiKeyAuthenticator(shared.store, shared.keyring), jwt)),
         keyring=shared.keyring,
@@ -228,8 +232,8 @@ def _pipeline(
         log=shared.log,
         policies=policies,
         routing=routing,
-        lister=Lister(routing, recorder, shared.store, policies, upstream.total_timeout_s),
-        answering=Answering(recorder, Settler(recorder, open_intent_s), requests.ping_interval_s, rewriters),
+        lister=Lister(routing, recorder, shared.store, policies, upstream.total_timeout_s, threads),
+        answering=Answering(recorder, settler, requests.ping_interval_s, rewriters, threads),
         recorder=recorder,
         idempotency=Idempotency(
             shared.store,

@@ -172,7 +172,7 @@ TABLE: Final[dict[Reason, Row]] = {
     ),
     Reason.SERVER_BUSY: Row(
         503,
-        "The gateway holds as many large requests as it can. Try again shortly.",
+        "The gateway holds as many large requests and answers as it can. Try again shortly.",
         _SERVER,
         "server_busy",
         close=True,
@@ -182,7 +182,8 @@ TABLE: Final[dict[Reason, Row]] = {
     ),
     Reason.SHARE_EXHAUSTED: Row(
         429,
-        "Your organization holds as many open sockets, or as many bytes of large requests, as it may at once. Try again in 1s.",
+        "Your organization has as many calls or sockets open, or holds as many bytes of large requests and answers, as it may at "
+        "once. Try again in 1s.",
         "requests",
         "rate_limit_exceeded",
     ),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from gateway.errors import Problem, Reason
@@ -20,6 +23,7 @@ from gateway.pipeline.recorder import Recorder
 from gateway.pipeline.recording import Heritage, Record, records
 from gateway.pipeline.settling import Settler
 from gateway.pipeline.streaming import PING, Begun, Mailbox, error_event
+from gateway.pipeline.threads import Threads
 from gateway.pipeline.transfer import Rewriters, download, sending
 from gateway.rewrite import egress
 from gateway.rewrite.id_table import IdTable, Minted
@@ -33,6 +37,8 @@ LOG = logging.getLogger(__name__)
 
 _EVENTS: Final = b"text/event-stream"
 _JSON: Final = b"application/json"
+_ID: Final = re.compile(rb'\s*\{\s*"id"\s*:\s*"([A-Za-z0-9_-]{1,512})"')
+"""How every object of the service begins. What a tenant chose follows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,8 @@ class Answering:
     settler: Settler
     ping_s: float
     """Silence after which a stream gets a comment, so that nothing between here and the client gives up."""
-    rewriters: Rewriters = field(default_factory=Rewriters)
+    rewriters: Rewriters
+    threads: Threads
 
     async def answer(self, exchange: Exchange) -> Answer:
         """Forwards the request and gives the client's answer. Raises Problem and UpstreamError."""
@@ -58,15 +65,8 @@ class Answering:
                 asked = self.rewriters.download
                 rewriter = await asked(exchange, upstream, table) if asked else None
                 return await download(exchange, upstream, table, self.recorder, rewriter)
-            body = await upstream.read(exchange.known_provider.max_answer_bytes)
-            if upstream.status != 204 and media_type != _JSON:
-                raise Problem(Reason.UPSTREAM_BAD_ANSWER)
-            check_alive(exchange, body)
-            try:
-                content = self._translate(exchange, body, table) if upstream.status != 204 else b""
-            except Problem:
-                await self.recorder.undo(exchange, self._made(exchange, heritage, table))
-                raise
+            content = await self._whole(exchange, upstream, table, heritage, is_json=media_type == _JSON)
+            exchange.bytes_out = len(content)
             await self.recorder.finish(exchange, self._made(exchange, heritage, table), upstream.status)
             return Answer(upstream.status, _headers(exchange, upstream, content), content, exchange.action)
         except BaseException:
@@ -80,16 +80,35 @@ class Answering:
         async with aclosing(form.body):
             return await exchange.known_provider.send(exchange, form)
 
+    async def _whole(
+        self, exchange: Exchange, upstream: UpstreamAnswer, table: IdTable, heritage: Heritage, *, is_json: bool
+    ) -> bytes:
+        """What the client gets of an answer in one piece. Where that is nothing, what the answer made is undone, as far as it
+        was read."""
+        body = b""
+        try:
+            body = await upstream.read(exchange.known_provider.max_answer_bytes, exchange.known_lease.grow)
+            if upstream.status == 204:
+                return b""
+            if not is_json:
+                raise Problem(Reason.UPSTREAM_BAD_ANSWER)
+            return await self.threads.run(len(body), partial(_translate, exchange, body, table))
+        except BaseException:
+            created, begins = exchange.known_route.creates, _ID.match(body or upstream.begun)
+            if created and begins and not table.new:
+                table.mint(created, begins[1].decode(), "")
+            await self._undo(exchange, self._made(exchange, heritage, table))
+            raise
+
+    async def _undo(self, exchange: Exchange, made: list[Record]) -> None:
+        """Also where the client has left."""
+        if made:
+            work = self.recorder.undo(exchange, made)
+            await asyncio.shield(self.recorder.tasks.spawn("undo withheld answer", work))
+
     @staticmethod
     def _made(exchange: Exchange, heritage: Heritage, table: IdTable) -> list[Record]:
         return records(exchange.known_mapper, heritage, table.take_new(), exchange.now)
-
-    def _translate(self, exchange: Exchange, body: bytes, table: IdTable) -> bytes:
-        route = exchange.known_route
-        content = translate_json(without_others(exchange, body), route.answer, table)
-        content = let_go(exchange, content, table, table.raws)
-        exchange.bytes_out = len(content)
-        return content
 
     # --- streams
 
@@ -142,7 +161,7 @@ class Answering:
     async def _events(
         self, passage: _Passage, upstream: UpstreamAnswer, heritage: Heritage
     ) -> AsyncGenerator[bytes, None]:
-        exchange = passage.exchange
+        exchange, translator, lease = passage.exchange, passage.translator, passage.exchange.known_lease
         mailbox, unrecorded = Mailbox(upstream, self.ping_s, passage.passes), Unrecorded(exchange, heritage)
         between = False
         try:
@@ -153,7 +172,11 @@ class Answering:
                         yield PING
                     continue
                 ready: list[bytes] = []
-                outs, failure = _translated(passage.translator, pieces)
+                size = translator.waiting_bytes + sum(map(len, pieces or ()))
+                lease.shrink(size)  # what came before was held until now
+                lease.hold(size)
+                work = partial(_translated, translator, pieces)
+                outs, failure = await self.threads.run(translator.waiting_bytes, work)
                 for out in outs:
                     unrecorded.add(out.minted)
                     ends = out.terminal and not exchange.closed
@@ -185,9 +208,9 @@ class Answering:
 
     async def _let_go_or_undo(self, passage: _Passage, out: Out, unrecorded: Unrecorded) -> bytes:
         try:
-            return passage.let_go(out)
-        except Problem:
-            await self.recorder.undo(passage.exchange, unrecorded.take_roots())
+            return await self.threads.run(len(out.data), partial(passage.let_go, out))
+        except BaseException:
+            await self._undo(passage.exchange, unrecorded.take_roots())
             raise
 
 
@@ -292,6 +315,12 @@ def _kept(exchange: Exchange, named: Opened | None) -> bool:
     if named is None and route.runs:
         named = exchange.at(route.runs)
     return named.root.stored if named is not None else route.stores(exchange.body)
+
+
+def _translate(exchange: Exchange, body: bytes, table: IdTable) -> bytes:
+    check_alive(exchange, body)
+    content = translate_json(without_others(exchange, body), exchange.known_route.answer, table)
+    return let_go(exchange, content, table, table.raws)
 
 
 def _translated(translator: StreamTranslator, pieces: list[bytes] | None) -> tuple[list[Out], Problem | None]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from gateway.errors import Problem, Reason
 from gateway.names import TenantId
-from gateway.pipeline.exchange import Exchange
-from gateway.pipeline.transfer import Lease, Rewriter
+from gateway.pipeline.exchange import Exchange, Lease
+from gateway.pipeline.transfer import Rewriter
 from gateway.rewrite.inbound import collect
 from gateway.rewrite.jsonl import Group, LineSplitter, LineTooLong, is_blank, one_line
 from gateway.rewrite.walker import Verify

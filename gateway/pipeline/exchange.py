@@ -59,6 +59,24 @@ class Stream(Protocol):
     async def aclose(self) -> None: ...
 
 
+class Lease(Protocol):
+    """A share of the memory that all large bodies and answers have."""
+
+    def hold(self, size: int) -> None:
+        """`size` bytes are held by now. Raises Problem where all of them together are too many."""
+
+    def grow(self, more: int) -> None:
+        """So many more are. Raises Problem."""
+
+    def shrink(self, size: int) -> None:
+        """No more than `size` are."""
+
+    def shed(self, less: int) -> None:
+        """So many fewer are."""
+
+    def give_back(self) -> None: ...
+
+
 class Form(Protocol):
     """A form of which all is known that decides on it; its files may be on their way."""
 
@@ -132,6 +150,8 @@ class Exchange:
     """Opaque IDs that name nothing but another item of the same input; they go upstream as they are."""
     stand_ins: dict[str, str] = field(default_factory=dict)
     """Made-up raw ID → the opaque ID that did not open, where the service itself shall say that it knows no such thing."""
+    lease: Lease | None = None
+    """What its answer counts against until the client has it."""
     passing: Container[str] = frozenset()
     """What names something that lives no longer than the connection: no object for the log to tell of, and what a client
     calls it may be anything."""
@@ -182,6 +202,12 @@ class Exchange:
         if self.principal is None:
             raise Problem(Reason.INTERNAL)
         return self.principal
+
+    @property
+    def known_lease(self) -> Lease:
+        if self.lease is None:
+            raise Problem(Reason.INTERNAL)
+        return self.lease
 
     @property
     def known_listing(self) -> Listing:

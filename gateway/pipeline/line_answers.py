@@ -19,11 +19,10 @@ from gateway.errors import Problem, Reason
 from gateway.mapping import is_child
 from gateway.names import Kind, RawId, TenantId
 from gateway.pipeline.answering import heritage_of, let_go, table_of
-from gateway.pipeline.exchange import Exchange
-from gateway.pipeline.provider import Provider
+from gateway.pipeline.exchange import Exchange, Lease
 from gateway.pipeline.recorder import Recorder
 from gateway.pipeline.recording import Heritage, Record, records
-from gateway.pipeline.transfer import Lease, Rewriter
+from gateway.pipeline.transfer import Rewriter
 from gateway.rewrite.id_table import IdTable
 from gateway.rewrite.jsonl import Group, LineGroups, LineTooLong, is_blank
 from gateway.rewrite.outbound import translate_rows
@@ -45,7 +44,7 @@ class LineAnswers:
         file = next((one for name in exchange.known_route.path_ids if (one := exchange.at(name))), None)
         if file is None or file.kind is not Kind.FILE:
             return None
-        spec = LINES.get(await _purpose(exchange.known_provider, file.raw, table))
+        spec = LINES.get(await _purpose(exchange, file.raw, table))
         if spec is None:
             return None
         heritage = heritage_of(exchange)
@@ -55,9 +54,10 @@ class LineAnswers:
         return _Translated(self.recorder, exchange, heritage, spec, groups, self.lease(exchange.known_principal.tenant))
 
 
-async def _purpose(provider: Provider, file: RawId, table: IdTable) -> str:
+async def _purpose(exchange: Exchange, file: RawId, table: IdTable) -> str:
+    provider = exchange.known_provider
     request = provider.fetch("GET", f"/files/{quote(file.text, safe='')}".encode())
-    async with await provider.upstream.send(request) as answer:
+    async with await provider.call(exchange.known_mapper.tenant, request) as answer:
         if answer.status != HTTPStatus.OK:
             raise await provider.refusal(answer, table)
         try:

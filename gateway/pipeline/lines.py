@@ -18,10 +18,10 @@ from gateway.errors import Problem, Reason
 from gateway.names import TenantId
 from gateway.pipeline import evidence
 from gateway.pipeline.deciding import Wanted, check_status, decide_on, gather, open_found, wanted
-from gateway.pipeline.exchange import Exchange
+from gateway.pipeline.exchange import Exchange, Lease
 from gateway.pipeline.provider import replace_tokens
 from gateway.pipeline.routing import check_together
-from gateway.pipeline.transfer import Lease, Rewriter
+from gateway.pipeline.transfer import Rewriter
 from gateway.rewrite.jsonl import Group, LineGroups, LineTooLong, dump_line, is_blank
 from gateway.surfaces.batches import ENDPOINTS, LINE_KEYS
 

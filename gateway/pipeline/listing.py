@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -29,6 +30,7 @@ from gateway.pipeline.paging import Asked, Filter
 from gateway.pipeline.recorder import Recorder
 from gateway.pipeline.recording import Heritage, Record, records
 from gateway.pipeline.routing import Routing
+from gateway.pipeline.threads import Threads
 from gateway.rewrite.id_table import IdTable
 from gateway.rewrite.outbound import translate_rows
 from gateway.rewrite.splice import parse
@@ -81,6 +83,7 @@ class Lister:
     policies: Policies
     limit_s: float
     """Within which a list is made."""
+    threads: Threads
 
     async def answer(self, exchange: Exchange) -> Answer:
         """The page. Raises Problem and UpstreamError."""
@@ -94,7 +97,9 @@ class Lister:
         if asked.backwards:
             shown.reverse()
         has_more = len(page.rows) > asked.limit or not ended
-        content, made = _written(exchange, shown, table, has_more=has_more)
+        write = partial(_written, exchange, shown, table, has_more=has_more)
+        content, made = await self.threads.run(sum(len(row.body) for row in shown), write)
+        exchange.bytes_out = len(content)
         made += [Record(exchange.known_mapper.write_gone(one, exchange.now), one.raw.text) for one in page.gone]
         if has_more and not shown:
             nothing = Problem(Reason.BAD_PARAMETER, f"none of the first {page.looked_at} objects is one of these")
@@ -160,12 +165,13 @@ class Lister:
                 return
             some = opened[first : first + AT_ONCE]
             exchange.upstream_called = True
-            for one, body in zip(some, await self._fetch_all(route, some, table), strict=True):
+            for one, body in zip(some, await self._fetch_all(exchange, route, some, table), strict=True):
                 page.looked_at += 1
                 if body is None:
                     page.gone.append(one)
                     continue
-                document = parse(body)
+                kept = len(page.rows)
+                document = await self.threads.run(len(body), partial(parse, body))
                 if type(document) is not dict:
                     raise Problem(Reason.UPSTREAM_BAD_ANSWER)
                 if has_expired(route, document):
@@ -174,30 +180,34 @@ class Lister:
                     page.room -= len(body)
                     if page.room >= 0 or not page.rows:
                         page.rows.append(_Fetched(one, body, document))
+                if len(page.rows) == kept:
+                    exchange.known_lease.shed(len(body))
 
-    async def _fetch_all(self, route: Route, some: Sequence[Opened], table: IdTable) -> list[bytes | None]:
+    async def _fetch_all(
+        self, exchange: Exchange, route: Route, some: Sequence[Opened], table: IdTable
+    ) -> list[bytes | None]:
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._fetch(route, one, table)) for one in some]
+                tasks = [group.create_task(self._fetch(exchange, route, one, table)) for one in some]
         except ExceptionGroup as failed:
             raise failed.exceptions[0] from None
         return [task.result() for task in tasks]
 
-    async def _fetch(self, route: Route, opened: Opened, table: IdTable) -> bytes | None:
+    async def _fetch(self, exchange: Exchange, route: Route, opened: Opened, table: IdTable) -> bytes | None:
         """The row as the service has it, or None where it knows no such object. Raises Problem and UpstreamError."""
         (name,) = route.path_ids
         target = route.path.replace(f"{{{name}}}", quote(opened.raw.text, safe=""))
         provider = self.routing.of(opened.root)
         if provider is None:
             raise Problem(Reason.UPSTREAM_UNAVAILABLE, retry_after_s=60)
-        async with await provider.upstream.send(provider.fetch("GET", target.encode())) as answer:
+        async with await provider.call(exchange.known_mapper.tenant, provider.fetch("GET", target.encode())) as answer:
             if answer.status == 404 and _is_json(answer):
                 return None
             if answer.status != 200:
                 raise await provider.refusal(answer, table)
             if not _is_json(answer):
                 raise Problem(Reason.UPSTREAM_BAD_ANSWER)
-            return await answer.read(provider.max_answer_bytes)
+            return await answer.read(provider.max_answer_bytes, exchange.known_lease.grow)
 
 
 def _filters(exchange: Exchange) -> list[Filter]:
@@ -258,7 +268,6 @@ def _written(
     content = b'{"object":"list","data":[%b],"first_id":%b,"last_id":%b,"has_more":%b}' % (
         b",".join(bodies), *ends, b"true" if has_more else b"false",
     )  # fmt: skip
-    exchange.bytes_out = len(content)
     return content, made
 
 

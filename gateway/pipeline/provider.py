@@ -13,8 +13,9 @@ import orjson
 from gateway.errors import Problem, Reason, Relayed
 from gateway.ids import tokens
 from gateway.mapping import Mapper
+from gateway.names import TenantId
 from gateway.pipeline import forward
-from gateway.pipeline.exchange import Exchange, Sending
+from gateway.pipeline.exchange import Exchange, Lease, Sending
 from gateway.rewrite.error_text import rebuild
 from gateway.rewrite.id_table import IdTable
 from gateway.surfaces.spec import Blob
@@ -48,6 +49,8 @@ class Provider:
     credential: UpstreamCredential
     max_answer_bytes: int
     metrics: Metrics
+    lease: Callable[[TenantId], Lease]
+    """A tenant's part of the calls that go on at once."""
     weight: int = 1
     """Its share of the tenants' new objects."""
 
@@ -64,18 +67,31 @@ class Provider:
         return self.upstream.is_down
 
     async def send(self, exchange: Exchange, sending: Sending | None = None) -> UpstreamAnswer:
-        """`sending`: the body, where it is no JSON. Raises Problem for a blob that is not the caller's, or what `sending`
-        raised, and UpstreamError."""
+        """`sending`: the body, where it is no JSON. Raises Problem for a blob that is not the caller's, for a call too many, or
+        what `sending` raised, and UpstreamError."""
         request = self.request(exchange, sending)
         exchange.upstream_called = True
         clock = asyncio.get_running_loop().time
         started, status = clock(), 0
         try:
-            answer = await self.upstream.send(request)
+            answer = await self.call(exchange.known_mapper.tenant, request)
             status = answer.status
             return answer
         finally:
             self.metrics.upstream_call(status, clock() - started)
+
+    async def call(self, tenant: TenantId, request: UpstreamRequest) -> UpstreamAnswer:
+        """The answer, which counts as a call of the tenant's until its body has ended. Raises Problem, where these are too many,
+        and UpstreamError."""
+        lease = self.lease(tenant)
+        lease.hold(1)
+        try:
+            answer = await self.upstream.send(request)
+        except BaseException:
+            lease.give_back()
+            raise
+        answer.on_end(lease.give_back)
+        return answer
 
     def request(self, exchange: Exchange, sending: Sending | None = None) -> UpstreamRequest:
         """The request as it leaves: nothing in it but what the stages before have seen."""

@@ -26,7 +26,7 @@ from gateway.names import Principal, TenantId
 from gateway.pipeline import evidence
 from gateway.pipeline.answering import Answering
 from gateway.pipeline.deciding import check_status, decide_on, gather, open_found, wanted
-from gateway.pipeline.exchange import Answer, Exchange, Form, Head
+from gateway.pipeline.exchange import Answer, Exchange, Form, Head, Lease
 from gateway.pipeline.idempotency import Idempotency, Slot
 from gateway.pipeline.listing import Lister, stretch
 from gateway.pipeline.provider import Provider
@@ -71,9 +71,10 @@ class Pipeline:
     """Seconds after which an intent without an outcome is closed as unknown: the longest that a request may take."""
     clock: Callable[[], float] = time.time
 
-    async def respond(self, head: Head, read_body: ReadBody) -> Answer:
-        """The answer to one request. Raises nothing but cancellation: a failure is an answer too."""
-        exchange = Exchange(head, asyncio.get_running_loop().time(), int(self.clock()))
+    async def respond(self, head: Head, read_body: ReadBody, lease: Lease) -> Answer:
+        """The answer to one request, which `lease` counts from here on: whoever has it sent gives that back. Raises nothing but
+        cancellation: a failure is an answer too."""
+        exchange = Exchange(head, asyncio.get_running_loop().time(), int(self.clock()), lease=lease)
         return await self._recorded(exchange, self._carry_out(exchange, read_body))
 
     async def _recorded(self, exchange: Exchange, work: Coroutine[Any, Any, Answer]) -> Answer:
@@ -185,7 +186,7 @@ class Pipeline:
         await self.recorder.finish(exchange, (), 200)
         route = BY_ACTION[exchange.known_route.refetch]
         again = Exchange(exchange.head, exchange.started, exchange.now, route, dict.fromkeys(route.path_ids, made))
-        again.principal, again.mapper = exchange.principal, exchange.mapper
+        again.principal, again.mapper, again.lease = exchange.principal, exchange.mapper, exchange.lease
         return await self._recorded(again, self._fetch(again, exchange.known_principal))
 
     async def _fetch(self, again: Exchange, principal: Principal) -> Answer:

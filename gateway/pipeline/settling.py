@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 from urllib.parse import quote
 
@@ -17,9 +18,9 @@ import orjson
 from gateway.errors import Problem, Reason
 from gateway.names import Kind
 from gateway.pipeline.exchange import Exchange
-from gateway.pipeline.provider import Provider
 from gateway.pipeline.recorder import Recorder
 from gateway.pipeline.recording import Heritage, records
+from gateway.pipeline.threads import Threads
 from gateway.rewrite.id_table import IdTable
 from gateway.rewrite.outbound import translate_json
 from gateway.surfaces.responses import RESPONSE
@@ -36,6 +37,7 @@ _LONGEST_PAUSE_S: Final = 30.0
 class Settler:
     recorder: Recorder
     open_intent_s: int
+    threads: Threads
 
     def follow(self, exchange: Exchange, heritage: Heritage, table: IdTable) -> None:
         """Takes over a job that the client has detached from."""
@@ -49,25 +51,36 @@ class Settler:
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
             try:
-                status, body = await _poll(exchange.known_provider, exchange.job)
+                if await self._is_settled(exchange, heritage, table):
+                    return
             except UpstreamError:
                 continue
-            try:
-                if status == 404:
-                    await self.recorder.refuse(exchange, Problem(Reason.UPSTREAM_ERROR))
-                    return
-                if status != 200 or orjson.loads(body).get("status") in _UNDER_WAY:
-                    continue
-                translate_json(body, RESPONSE, table)
-                made = records(exchange.known_mapper, heritage, table.take_new(), exchange.now)
-                await self.recorder.finish(exchange, made, status)
             except (Problem, ValueError, AttributeError):
                 LOG.warning("settling.not_recorded")
-                continue
-            return
+            finally:
+                exchange.known_lease.give_back()
+
+    async def _is_settled(self, exchange: Exchange, heritage: Heritage, table: IdTable) -> bool:
+        """Looks at the job once. Raises Problem and UpstreamError; ValueError or AttributeError for what is no answer."""
+        provider = exchange.known_provider
+        target = f"/responses/{quote(exchange.job, safe='')}".encode()
+        async with await provider.call(exchange.known_mapper.tenant, provider.fetch("GET", target)) as answer:
+            body = await answer.read(provider.max_answer_bytes, exchange.known_lease.grow)
+        if answer.status == 404:
+            await self.recorder.refuse(exchange, Problem(Reason.UPSTREAM_ERROR))
+            return True
+        if answer.status != 200:
+            return False
+        over = await self.threads.run(len(body), partial(_read, body, table))
+        if over:
+            made = records(exchange.known_mapper, heritage, table.take_new(), exchange.now)
+            await self.recorder.finish(exchange, made, answer.status)
+        return over
 
 
-async def _poll(provider: Provider, job: str) -> tuple[int, bytes]:
-    target = f"/responses/{quote(job, safe='')}".encode()
-    async with await provider.upstream.send(provider.fetch("GET", target)) as answer:
-        return answer.status, await answer.read(provider.max_answer_bytes)
+def _read(body: bytes, table: IdTable) -> bool:
+    """Whether the job is over; then `table` has what it made."""
+    if orjson.loads(body).get("status") in _UNDER_WAY:
+        return False
+    translate_json(body, RESPONSE, table)
+    return True

@@ -40,15 +40,6 @@ _TOLD_APART: Final = re.compile(r'[^\x20-\x7e]|["\\%]')
 """What two readers of a quoted file name might read differently."""
 
 
-class Lease(Protocol):
-    """A share of the memory that all large bodies have."""
-
-    def hold(self, size: int) -> None:
-        """`size` bytes are held by now. Raises Problem where all of them together are too many."""
-
-    def give_back(self) -> None: ...
-
-
 class Rewriter(Protocol):
     """Stands between a file's bytes and where they go. It gets them in pieces of any size, and gives what goes on in their
     place, when it likes. It refuses by raising Problem: on the way up, nothing is made then."""

@@ -56,6 +56,11 @@ class Splitter:
         """Whether what comes next begins an event."""
         return not self._pending and not self._after_cr
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Of an event that is not complete."""
+        return len(self._pending)
+
     def feed(self, chunk: bytes) -> list[bytes]:
         """The events that `chunk` completes. Raises Problem(UPSTREAM_BAD_ANSWER) for one that is too long."""
         events: list[bytes] = []
@@ -136,6 +141,11 @@ class StreamTranslator:
         self._lanes: dict[tuple[bytes, bytes], _Lane] = {}
         self._run: list[bytes] = []
         self._run_items: set[Touched] = set()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The same."""
+        return self._splitter.waiting_bytes
 
     def feed(self, chunk: bytes) -> list[Out]:
         """What leaves when `chunk` comes: nothing, if no event is complete. Raises Problem(UPSTREAM_BAD_ANSWER), and then

@@ -9,7 +9,7 @@ from typing import Final
 
 from gateway.authn.issuer import LOOPBACK, acceptable_url
 from gateway.settings.readers import is_written_as_origin, read_secret_file
-from gateway.settings.sections import Admin, Audit, Settings, TransportLimits
+from gateway.settings.sections import Admin, Audit, Settings
 from gateway.upstreams.credentials import UpstreamCredential
 from gateway.upstreams.origin import parse_base_url
 
@@ -46,7 +46,7 @@ def contradictions(settings: Settings, *, serves: bool, reviews: bool) -> Iterat
             "transport.exit_s",
             f"must be at least {CLOSING_S:g} s more than drain_s: open streams are told so in between",
         )
-    yield from _shares(settings.transport)
+    yield from _shares(settings)
     if not settings.redis.durable_timeout_s < settings.redis.answer_timeout_s < settings.redis.unconfirmed_s:
         yield "redis.answer_timeout_s", "must be more than durable_timeout_s and less than unconfirmed_s"
     yield from _tls("server", settings.server.tls_certificate_file, settings.server.tls_key_file)
@@ -75,17 +75,20 @@ def _root_keys(settings: Settings, *, reviews: bool) -> Iterator[tuple[str, str]
             yield f"previous_{name}", f"must be another key than {name}; leave it out where there was none"
 
 
-def _shares(limits: TransportLimits) -> Iterator[tuple[str, str]]:
-    """What one tenant may hold must be enough for the largest thing that it may send."""
+def _shares(settings: Settings) -> Iterator[tuple[str, str]]:
+    """What one tenant may hold must be enough for the largest thing that it may send or get."""
+    limits, most_answer = settings.transport, settings.requests.max_answer_bytes
     whole = {
-        "body_bytes": (limits.body_bytes, limits.bodies_bytes),
-        "websocket_frame_bytes": (limits.websocket_frame_bytes, limits.bodies_bytes),
-        "spool_bytes": (limits.spool_bytes, limits.spools_bytes),
-        "sockets": (1, limits.sockets),
+        "transport.body_bytes": (limits.body_bytes, limits.bodies_bytes),
+        "transport.websocket_frame_bytes": (limits.websocket_frame_bytes, limits.bodies_bytes),
+        "transport.spool_bytes": (limits.spool_bytes, limits.spools_bytes),
+        "transport.sockets": (1, limits.sockets),
+        "upstream.max_connections": (1, settings.upstream.max_connections),
+        "requests.max_answer_bytes": (most_answer, limits.bodies_bytes),
     }
     for name, (most, total) in whole.items():
         if most > total * limits.tenant_percent // 100:
-            yield f"transport.{name}", "is more than tenant_percent leaves to one tenant, which could never have it"
+            yield name, "is more than tenant_percent leaves to one tenant, which could never have it"
 
 
 def _only_for_trials(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -74,7 +74,9 @@ class TransportLimits:
     head_s: float = key(10.0, "From a connection's opening, or a request's first byte, to the end of its header.")
     body_bytes: int = key(32 * 1024 * 1024, "A JSON body, as sent and as decoded.", low=1_024)
     bodies_bytes: int = key(
-        512 * 1024 * 1024, "Request bodies above 64 KiB that the process holds at once; beyond, 503.", low=1_048_576
+        512 * 1024 * 1024,
+        "Request bodies and answers above 64 KiB that the process holds at once; beyond, 503.",
+        low=1_048_576,
     )
     body_ratio: int = key(100, "Decoded bytes per byte sent of a compressed body, looked at beyond the first MiB.")
     body_idle_s: float = key(30.0, "Longest pause inside a request body.")
@@ -104,7 +106,10 @@ class TransportLimits:
     )
     sockets: int = key(4_000, "WebSockets that the process holds at once; beyond, 503.", low=1)
     tenant_percent: int = key(
-        50, "What one tenant may hold of sockets, bodies_bytes and spools_bytes, in percent; beyond, 429.", high=100
+        50,
+        "What one tenant may hold of sockets, bodies_bytes, spools_bytes and of each upstream's max_connections, in percent; "
+        "beyond, 429.",
+        high=100,
     )
     trusted_proxies: tuple[Network, ...] = key((), "Networks of proxies whose X-Forwarded-For counts.")
 
@@ -271,7 +276,10 @@ class Webhooks:
 class Requests:
     idempotency_lifetime_s: int = key(86_400, "How long an Idempotency-Key is remembered.", low=60, high=2_592_000)
     max_answer_bytes: int = key(
-        256 * 1024 * 1024, "An answer in one piece; a larger one is withheld. Streams have no such limit.", low=65_536
+        64 * 1024 * 1024,
+        "An answer in one piece; a larger one is withheld. Streams have no such limit. Above 64 KiB it counts among bodies_bytes "
+        "until its client has taken it.",
+        low=65_536,
     )
     max_line_bytes: int = key(
         16 * 1024 * 1024, "A line of a batch's file: a request on its way up, an answer on its way down.", low=1_024

@@ -1,8 +1,9 @@
-"""How much one process holds at once, of which no tenant takes all: bytes of bodies and of frames, bytes that wait on disk, open
-sockets.
+"""How much one process holds at once, of which no tenant takes all: bytes of bodies, answers and frames, bytes that wait on
+disk, open sockets, calls upstream.
 
-A body of up to `FREE_BYTES` is never refused: there can be no more of them than connections. What is larger shares one
-budget, from its first byte beyond that until its request is answered, so that senders who stall cannot fill the memory.
+A body or an answer of up to `FREE_BYTES` is never refused: there can be no more of them than connections. What is larger shares
+one budget: a body from its first byte beyond that until its request is answered, an answer until its client has taken it. So
+neither senders who stall nor readers who do can fill the memory.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ FREE_BYTES: Final = 64 * 1024
 
 
 class Budget:
-    """`total` for all together, of which one tenant may hold `percent`. What is leased holds `free` for nothing."""
+    """`total` for all together, of which one tenant may hold `percent`. What is leased holds `free` for nothing. `waiting`: so
+    much beyond `total` waits elsewhere for its turn."""
 
-    def __init__(self, total: int, percent: int = 100, *, free: int = FREE_BYTES) -> None:
-        self._left = total
+    def __init__(self, total: int, percent: int = 100, *, free: int = FREE_BYTES, waiting: int = 0) -> None:
+        self._left = total + waiting
         self._share = total * percent // 100
         self._free = free
         self._by_tenant: dict[TenantId, int] = {}
@@ -56,27 +58,39 @@ class Budget:
 class Lease:
     """One holder's part. `give_back` may be called more than once."""
 
-    __slots__ = ("_budget", "_held", "tenant")
+    __slots__ = ("_budget", "_size", "tenant")
 
     def __init__(self, budget: Budget, tenant: TenantId | None) -> None:
         self._budget = budget
-        self._held = 0
+        self._size = 0
         self.tenant = tenant
 
     def hold(self, size: int) -> None:
         """It has grown to `size`. Raises Problem where its tenant (SHARE_EXHAUSTED) or the process (SERVER_BUSY) has no more,
         and then holds what it held."""
-        more = size - self._budget._free - self._held
-        if more > 0:
-            self._budget._take(more, self.tenant)
-            self._held += more
+        if size <= self._size:
+            return
+        free = self._budget._free
+        if size > free:
+            self._budget._take(size - max(self._size, free), self.tenant)
+        self._size = size
+
+    def grow(self, more: int) -> None:
+        """`hold`, of what it held and `more`."""
+        self.hold(self._size + more)
 
     def shrink(self, size: int) -> None:
         """It is no larger than `size` by now."""
-        less = self._held - max(0, size - self._budget._free)
-        if less > 0:
-            self._budget._move(-less, self.tenant)
-            self._held -= less
+        if size >= self._size:
+            return
+        free = self._budget._free
+        if self._size > free:
+            self._budget._move(max(size, free) - self._size, self.tenant)
+        self._size = size
+
+    def shed(self, less: int) -> None:
+        """`shrink`, to what it held without `less`."""
+        self.shrink(self._size - less)
 
     def give_back(self) -> None:
         self.shrink(0)

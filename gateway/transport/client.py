@@ -20,8 +20,9 @@ class Wire(Protocol):
     def arrived(self) -> bytes | None:
         """The request's body where all of it is there already, which `receive` then gives no more; None: ask `receive`."""
 
-    def answer(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes | None) -> None:
-        """Head and body; None for the body: pieces follow, and `end`. ValueError for a line break in a header."""
+    def answer(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes | None) -> Awaitable[None] | None:
+        """Head and body; None for the body: pieces follow, and `end`. What is returned is awaited: a large body leaves as the
+        client takes it. ValueError for a line break in a header."""
 
     def piece(self, data: bytes) -> Awaitable[None] | None:
         """Part of a body, not empty. What is returned is awaited before the next: the client is slow."""

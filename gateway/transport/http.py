@@ -79,13 +79,14 @@ class GatewayApp:
 class _Exchange:
     """One request and its answer on the wire."""
 
-    __slots__ = ("_app", "_client", "_form", "_head", "_lease", "_receive", "started", "streaming", "typed")
+    __slots__ = ("_answer", "_app", "_client", "_form", "_head", "_lease", "_receive", "started", "streaming", "typed")
 
     def __init__(self, app: GatewayApp, head: Head, client: Client, receive: Receive) -> None:
         self._app = app
         self._head = head
         self._client = client
         self._lease = app.budget.lease()
+        self._answer = app.budget.lease()
         self._receive = receive
         self._form: Form | None = None
         self.started = False
@@ -97,7 +98,7 @@ class _Exchange:
 
     async def run(self) -> None:
         try:
-            answer = await self._app.pipeline.respond(self._head, self._read_body)
+            answer = await self._app.pipeline.respond(self._head, self._read_body, self._answer)
             self._app.metrics.request(answer.action, self._head.method, answer.status)
             await self._write(answer)
         except asyncio.CancelledError:
@@ -107,6 +108,7 @@ class _Exchange:
         finally:
             self._client.on_leave(None)
             self._lease.give_back()
+            self._answer.give_back()
             if self._form is not None:
                 await self._form.aclose()
 
@@ -114,7 +116,7 @@ class _Exchange:
         """The body, whole, or a form as far as it decides; from then on the client's leaving is watched for."""
         self.typed = has_error_type(route.events)
         app, head = self._app, self._head
-        self._lease.tenant = tenant
+        self._lease.tenant = self._answer.tenant = tenant
         if route.body is Body.NONE:
             body = None
         elif route.body is Body.FORM or (route.body is Body.FORM_OR_JSON and is_form(head)):
@@ -137,7 +139,8 @@ class _Exchange:
         wire = self._client.wire
         if isinstance(answer.body, bytes):
             self.started = True
-            wire.answer(answer.status, headers, answer.body)
+            if (slow := wire.answer(answer.status, headers, answer.body)) is not None:
+                await slow
             return
         if answer.media:
             await self._write_media(answer.status, headers, answer.body)

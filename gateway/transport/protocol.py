@@ -339,9 +339,9 @@ class Cycle(RequestResponseCycle):
         body, self.body = bytes(self.body), bytearray()
         return body
 
-    def answer(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes | None) -> None:
+    def answer(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes | None) -> Awaitable[None] | None:
         if self.disconnected or self.response_started:
-            return
+            return None
         head = _status_line(status) + b"".join([b"%b: %b\r\n" % header for header in headers])
         lines = 1 + len(headers)
         if not head.count(b"\r\n") == head.count(b"\r") == head.count(b"\n") == lines:
@@ -354,14 +354,39 @@ class Cycle(RequestResponseCycle):
             head += b"connection: close\r\n"
         if body is None:
             self.transport.write(head + b"transfer-encoding: chunked\r\n\r\n")
-            return
-        self.transport.write(b"%b\r\n%b" % (head, b"" if self.scope["method"] == "HEAD" else body))
+            return None
+        if self.scope["method"] == "HEAD":
+            body = b""
+        if len(body) > HIGH_WATER_LIMIT:
+            self.transport.write(head + b"\r\n")
+            return self._answer_slowly(body)
+        self.transport.write(b"%b\r\n%b" % (head, body))
+        self._complete()
+        return None
+
+    async def _answer_slowly(self, body: bytes) -> None:
+        for at in range(0, len(body), HIGH_WATER_LIMIT):
+            if self.flow.write_paused:
+                await self.flow.drain()
+            if self.disconnected or self.response_complete or self.transport.is_closing():
+                self.cut()
+                return
+            self.transport.write(body[at : at + HIGH_WATER_LIMIT])
         self._complete()
 
     def piece(self, data: bytes) -> Awaitable[None] | None:
+        if len(data) > HIGH_WATER_LIMIT:
+            return self._give_slowly(data)
         if data and not self.disconnected:  # an empty chunk would be the last one
             self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
         return self.flow.drain() if self.flow.write_paused and not self.disconnected else None
+
+    async def _give_slowly(self, data: bytes) -> None:
+        for at in range(0, len(data), HIGH_WATER_LIMIT):
+            if self.transport.is_closing():
+                return
+            if (slow := self.piece(data[at : at + HIGH_WATER_LIMIT])) is not None:
+                await slow
 
     def is_ready(self) -> bool:
         return not (self.flow.write_paused or self.disconnected)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Protocol, Self
+from collections.abc import Callable
+from typing import Final, Protocol, Self
 
 from gateway.upstreams.failures import Reason, UpstreamBadAnswer, UpstreamError
 
 Headers = tuple[tuple[bytes, bytes], ...]
+
+_BEGUN_PIECES: Final = 4
 
 
 class BodySource(Protocol):
@@ -52,10 +55,12 @@ class UpstreamAnswer:
         "_failure",
         "_held",
         "_max_buffered",
+        "_on_end",
         "_pieces",
         "_sink",
         "_source",
         "_waiter",
+        "begun",
         "headers",
         "status",
     )
@@ -72,6 +77,9 @@ class UpstreamAnswer:
         self._failure: UpstreamError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._sink: BodySink | None = None
+        self._on_end: Callable[[], None] | None = None
+        self.begun = b""
+        """Of a body that `read` gave up, how it began."""
 
     def header(self, name: bytes) -> bytes | None:
         """The first value of `name` (lower case), or None."""
@@ -95,23 +103,32 @@ class UpstreamAnswer:
             self.go_on()
         return piece
 
-    async def read(self, max_bytes: int) -> bytes:
-        """The whole rest of the body; if longer than `max_bytes`, UpstreamBadAnswer(TOO_LARGE) and the connection closed."""
-        if (
-            self._ended and self._failure is None and self._buffered <= max_bytes
-        ):  # it is all here already, as JSON mostly is
-            whole = b"".join(self._pieces)
-            self._pieces.clear()
-            self._buffered = 0
-            return whole
+    async def read(self, max_bytes: int, grow: Callable[[int], None] | None = None) -> bytes:
+        """The whole rest of the body; if longer than `max_bytes`, UpstreamBadAnswer(TOO_LARGE) and the connection closed.
+        `grow` hears of the bytes of each part as it comes; what it raises ends the body in the same way."""
         pieces: list[bytes] = []
-        size = 0
-        async for piece in self:
-            size += len(piece)
-            if size > max_bytes:
-                self.abort()
-                raise UpstreamBadAnswer(Reason.TOO_LARGE)
-            pieces.append(piece)
+        try:
+            if (
+                self._ended and self._failure is None and self._buffered <= max_bytes
+            ):  # it is all here, as JSON mostly is
+                pieces += self._pieces
+                size, self._buffered = self._buffered, 0
+                self._pieces.clear()
+                if grow is not None:
+                    grow(size)
+            else:
+                size = 0
+                async for piece in self:
+                    pieces.append(piece)
+                    size += len(piece)
+                    if size > max_bytes:
+                        raise UpstreamBadAnswer(Reason.TOO_LARGE)
+                    if grow is not None:
+                        grow(len(piece))
+        except BaseException:
+            self.begun = b"".join(pieces[:_BEGUN_PIECES])
+            self.abort()
+            raise
         return b"".join(pieces)
 
     def push_to(self, sink: BodySink) -> None:
@@ -176,6 +193,13 @@ class UpstreamAnswer:
                     sink.body_end(self._failure)
                 return
 
+    def on_end(self, call: Callable[[], None]) -> None:
+        """Have `call` called once when the body has ended in any way, at once if it has: the connection is free or gone then."""
+        if self._ended:
+            call()
+        else:
+            self._on_end = call
+
     # --- the connection's side
 
     def feed(self, piece: bytes) -> None:
@@ -194,6 +218,9 @@ class UpstreamAnswer:
         """Take the end of the body from the connection, once."""
         self._ended = True
         self._failure = failure
+        if self._on_end is not None:
+            call, self._on_end = self._on_end, None
+            call()
         if self._sink is not None:
             self._push()
         elif self._waiter is not None and not self._waiter.done():

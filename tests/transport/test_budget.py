@@ -70,6 +70,21 @@ def test_a_tenant_gets_no_more_than_its_share_and_leaves_the_rest_to_others() ->
     assert (budget.left, budget.held_by(ACME), budget.held_by(BRAVO)) == (1000, 0, 0)
 
 
+def test_a_lease_grows_and_sheds_by_what_lies_above_the_free_bytes() -> None:
+    budget = Budget(1000)
+    lease = budget.lease(ACME)
+    lease.grow(FREE_BYTES - 100)
+    lease.grow(300)
+    assert (budget.left, budget.held_by(ACME)) == (800, 200)
+    with pytest.raises(Problem):
+        lease.grow(801)
+    lease.shed(150)
+    assert budget.left == 950
+    lease.shed(FREE_BYTES)
+    lease.shrink(FREE_BYTES)
+    assert (budget.left, budget.held_by(ACME)) == (1000, 0)
+
+
 async def test_stalled_large_bodies_fill_no_memory_and_stop_no_small_request(
     redis_server: RedisServer, stand_in: Running, tmp_path: Path
 ) -> None:
@@ -79,6 +94,7 @@ async def test_stalled_large_bodies_fill_no_memory_and_stop_no_small_request(
         "COATCHECK_TRANSPORT_BODY_BYTES": str(most),
         "COATCHECK_TRANSPORT_WEBSOCKET_FRAME_BYTES": str(most),
         "COATCHECK_TRANSPORT_TENANT_PERCENT": "100",
+        "COATCHECK_REQUESTS_MAX_ANSWER_BYTES": str(whole),
     }
     async with deployment(redis_server.url, stand_in, tmp_path, **budget) as gateway:
         key = await gateway.key("acme", "alice")
@@ -108,6 +124,7 @@ async def test_a_tenant_at_its_share_reads_429_and_another_tenants_large_body_is
     most = 2_000_000
     budget = {
         "COATCHECK_TRANSPORT_BODIES_BYTES": str(2 * most),
+        "COATCHECK_REQUESTS_MAX_ANSWER_BYTES": str(most),
         "COATCHECK_TRANSPORT_BODY_BYTES": str(most),
         "COATCHECK_TRANSPORT_WEBSOCKET_FRAME_BYTES": str(most),
     }

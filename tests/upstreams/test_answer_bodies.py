@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.upstreams import Reason, UpstreamAnswer, UpstreamError
+from gateway.upstreams import Reason, UpstreamAnswer, UpstreamBadAnswer, UpstreamError
 from tests.upstreams.calls import POST, Connect, settled
 from tests.upstreams.peer import CHUNKED_HEAD, Peer, Wire, chunk, ok
 
@@ -181,3 +181,41 @@ async def test_a_pushed_body_tells_its_sink_of_the_failure_once(peer: Peer, conn
         await sink.over.wait()
     await answer.aclose()
     assert [failure.reason for failure in sink.ends if failure] == [Reason.TRUNCATED]
+
+
+class _Source:
+    def hold_back(self) -> None: ...
+    def go_on(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("way", ["end", "failure", "abort"])
+def test_the_end_of_a_body_is_told_once_however_it_ended(way: str, early: bool) -> None:
+    answer, told = UpstreamAnswer(200, (), _Source(), 1000), list[str]()
+    if early:
+        answer.on_end(lambda: told.append(way))
+        assert told == []
+    if way == "abort":
+        answer.abort()
+    else:
+        answer.end(UpstreamBadAnswer(Reason.TRUNCATED) if way == "failure" else None)
+    if not early:
+        answer.on_end(lambda: told.append(way))
+    answer.abort()
+    assert told == [way]
+
+
+async def test_what_a_body_grows_by_is_told_and_a_body_that_is_given_up_shows_how_it_began() -> None:
+    for whole in (True, False):
+        answer, sizes = UpstreamAnswer(200, (), _Source(), 1000), list[int]()
+        answer.feed(b"ab")
+        answer.feed(b"cde")
+        answer.end(None if whole else UpstreamBadAnswer(Reason.TRUNCATED))
+        if whole:
+            assert await answer.read(10, sizes.append) == b"abcde"
+        else:
+            with pytest.raises(UpstreamBadAnswer):
+                await answer.read(10, sizes.append)
+            assert answer.begun == b"abcde"
+        assert sum(sizes) == 5
