@@ -38,6 +38,8 @@ class Session(Protocol):
     """One open socket. `take` is the client's side, `show` the upstream's; each is called by one task."""
 
     upstream: UpstreamSocket
+    held_bytes: int
+    """Of requests that are not answered yet."""
 
     async def take(self, head: Head, frame: Any, size: int) -> bytes | None:
         """Sends the client's frame on, once it may go; or gives the error frame that the client gets for it. `head`: the
@@ -70,13 +72,19 @@ class Connection(ABC):
         self._opened = opening
         self._principal = principal
         self.upstream = upstream
+        self.held_bytes = 0
         self._errors = 0
         """That the service told, or that an answer ended in."""
+
+    async def _pass_on(self, frame: bytes) -> None:
+        """Until the upstream has it: as long, the client's frame counts. Raises SocketEnded."""
+        await self.upstream.send(frame)
+        await self.upstream.drained()
 
     async def _forward(self, frame: bytes) -> None:
         """Raises Problem where the upstream's side has ended, which whoever reads from it finds too."""
         try:
-            await self.upstream.send(frame)
+            await self._pass_on(frame)
         except SocketEnded:
             raise Problem(Reason.UPSTREAM_UNAVAILABLE) from None
 
