@@ -42,6 +42,7 @@ class Reason(StrEnum):
     IDEMPOTENCY_IN_FLIGHT = "idempotency_in_flight"
     IDEMPOTENCY_MISMATCH = "idempotency_mismatch"
     IDEMPOTENCY_RESULT_UNAVAILABLE = "idempotency_result_unavailable"
+    IDS_RETIRED = "ids_retired"
     INTERNAL = "internal"
     MAPPING_CONFLICT = "mapping_conflict"
     MAPPING_UNAVAILABLE = "mapping_unavailable"
@@ -140,6 +141,9 @@ TABLE: Final[dict[Reason, Row]] = {
         "The request with this Idempotency-Key was done, and its result cannot be fetched again.",
         code="idempotency_result_unavailable",
         retry=False,
+    ),
+    Reason.IDS_RETIRED: Row(
+        503, "Your organization's IDs were retired. Connect again; older IDs are unknown.", _SERVER, "ids_retired"
     ),
     Reason.INTERNAL: Row(500, "The gateway failed. Quote the request ID to its operator.", _SERVER, "internal_error"),
     Reason.MAPPING_CONFLICT: Row(

@@ -110,6 +110,11 @@ class Mapper:
             self._siblings[upstream, project] = made
         return made
 
+    @property
+    def epoch(self) -> tuple[int, int]:
+        """Versions of the keys that make an ID what it is: one of another epoch is dead."""
+        return self.keys.identity.current, self._deployment.keys.tag.current
+
     # --- inbound
 
     def open_blob(self, owner: Owner, sealed: str) -> str | None:

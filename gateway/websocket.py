@@ -143,14 +143,18 @@ class Endpoint(asyncio.Protocol):
 
     async def send(self, text: bytes) -> None:
         """Sends a text message; waits while the peer takes no more. Raises SocketEnded."""
-        while self._full and self._ended is None:
-            await self._wait()
+        await self.drained()
         if self._ended is not None:
             raise SocketEnded(*self._ended)
         if self._frames.state is not State.OPEN:
             raise SocketEnded(_ABNORMAL, "")
         self._frames.send_text(text)
         self._flush()
+
+    async def drained(self) -> None:
+        """Until the peer has taken nearly all that was sent, or takes nothing more."""
+        while self._full and self._ended is None:
+            await self._wait()
 
     def begin_close(self, code: int, reason: str = "") -> None:
         """Says that this end closes; the connection ends with the peer's answer, or without it in a while. May be repeated."""

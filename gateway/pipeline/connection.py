@@ -14,7 +14,9 @@ from gateway.names import Principal
 from gateway.pipeline.exchange import Exchange, Head
 from gateway.pipeline.request import Pipeline
 from gateway.rewrite.id_table import IdTable
-from gateway.stores.contract import TenantStatus
+from gateway.stores.contract import StoreUnavailable, TenantStatus
+from gateway.stores.erasures import ErasuresUnreadable
+from gateway.stores.keyring import KeysMissing
 from gateway.upstreams import SocketEnded, UpstreamSocket
 
 _SWITCHED = 101
@@ -36,6 +38,8 @@ class Session(Protocol):
     """One open socket. `take` is the client's side, `show` the upstream's; each is called by one task."""
 
     upstream: UpstreamSocket
+    held_bytes: int
+    """Of requests that are not answered yet."""
 
     async def take(self, head: Head, frame: Any, size: int) -> bytes | None:
         """Sends the client's frame on, once it may go; or gives the error frame that the client gets for it. `head`: the
@@ -48,7 +52,8 @@ class Session(Protocol):
         """The error frame for what is no frame, or for what ends the socket."""
 
     async def check(self) -> None:
-        """Whether the client may still do what it may do. Raises Problem; StoreError where nobody knows."""
+        """Whether the client may still do what it may do, with the IDs that it knows. Raises Problem; StoreError where nobody
+        knows."""
 
     async def end(self, problem: Problem | None, code: int, *, by: Side, ended: int) -> None:
         """Closes the upstream's side with `code`, and what is open in the log: as ended by `problem`, or, without one, as left
@@ -67,17 +72,27 @@ class Connection(ABC):
         self._opened = opening
         self._principal = principal
         self.upstream = upstream
+        self.held_bytes = 0
         self._errors = 0
         """That the service told, or that an answer ended in."""
+
+    async def _pass_on(self, frame: bytes) -> None:
+        """Until the upstream has it: as long, the client's frame counts. Raises SocketEnded."""
+        await self.upstream.send(frame)
+        await self.upstream.drained()
 
     async def _forward(self, frame: bytes) -> None:
         """Raises Problem where the upstream's side has ended, which whoever reads from it finds too."""
         try:
-            await self.upstream.send(frame)
+            await self._pass_on(frame)
         except SocketEnded:
             raise Problem(Reason.UPSTREAM_UNAVAILABLE) from None
 
     async def check(self) -> None:
+        await self._check_client()
+        await self._renew_keys()
+
+    async def _check_client(self) -> None:
         head, now = self._opened.head, self._pipeline.clock()
         principal = await self._pipeline.authentication.authenticate(head.headers, int(now))
         if principal != self._principal:
@@ -90,6 +105,22 @@ class Connection(ABC):
             key = await store.api_key(principal.tenant, principal.credential)
             if key is None or key.revoked or (key.expires is not None and key.expires <= now):
                 raise Problem(Reason.CREDENTIAL_REVOKED)
+
+    async def _renew_keys(self) -> None:
+        """What other gateways seal by now opens here too. IDs of a former epoch are in the client's hands and in the answers
+        under way: they end with the socket."""
+        pipeline, mapper = self._pipeline, self._opened.known_mapper
+        try:
+            unlocked = await pipeline.keyring.tenant(self._principal.tenant)
+            deployment = await pipeline.keyring.deployment()
+        except KeysMissing:
+            raise Problem(Reason.TENANT_INACTIVE) from None
+        except ErasuresUnreadable:
+            raise StoreUnavailable("nobody knows whether the tenant was erased") from None
+        newest = pipeline.mappers.of(deployment, unlocked).at(mapper.upstream, mapper.project)
+        if newest.epoch != mapper.epoch:
+            raise Problem(Reason.IDS_RETIRED)
+        self._opened.mapper = newest
 
     async def end(self, problem: Problem | None, code: int, *, by: Side, ended: int) -> None:
         self._opened.ending = {"closed_by": by.value, "close_code": ended, "errors": self._errors}

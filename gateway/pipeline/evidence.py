@@ -31,6 +31,7 @@ _FAILED: Final = frozenset(
     {
         Reason.CLIENT_CLOSED,
         Reason.EGRESS_BLOCKED,
+        Reason.IDS_RETIRED,
         Reason.INTERNAL,
         Reason.MAPPING_CONFLICT,
         Reason.MAPPING_UNAVAILABLE,

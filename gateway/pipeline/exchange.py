@@ -175,6 +175,13 @@ class Exchange:
     streaming: bool = False
     bytes_out: int = 0
 
+    def forget_request(self) -> None:
+        """What goes upstream is ready, and only what the answer and the outcome need stays. Each ID that was named holds on to
+        the part of the body that it stands in."""
+        self.body, self.query = None, []
+        self.collected = Collected(dropped=self.collected.dropped)
+        self.records, self.opened, self.correlated = {}, {}, set()
+
     @property
     def action(self) -> str:
         return self.route.action if self.route else "unknown"

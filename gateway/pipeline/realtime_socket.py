@@ -83,7 +83,7 @@ class RealtimeSession(Connection):
         if row is not None and row.weight is Weight.SOUND and _is_sound(frame):
             # Where the upstream has ended, whoever reads from it finds that too.
             with contextlib.suppress(SocketEnded):
-                await self.upstream.send(orjson.dumps(frame))
+                await self._pass_on(orjson.dumps(frame))
             return None
         exchange = Exchange(head, asyncio.get_running_loop().time(), int(self._pipeline.clock()))
         exchange.principal, exchange.mapper = self._principal, self._opened.mapper

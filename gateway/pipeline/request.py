@@ -89,17 +89,12 @@ class Pipeline:
         the client reads."""
         try:
             return await work
-        except Problem as problem:
-            failed = problem
-        except UpstreamError as error:
-            failed = Provider.problem(error)
         except asyncio.CancelledError:
             await self.recorder.abandon(exchange)
             raise
-        except Exception:
-            LOG.exception("request.failed")
-            failed = Problem(Reason.INTERNAL)
-        raise await self._refuse(exchange, failed)
+        except Exception as error:
+            # By no name: a problem that its own way here names, and the request's body with it, would wait for the collector.
+            raise await self._refuse(exchange, _problem(error)) from None
 
     async def _carry_out(self, exchange: Exchange, read_body: ReadBody) -> Answer:
         head = exchange.head
@@ -211,6 +206,15 @@ class Pipeline:
             except Problem as worse:
                 problem = worse
         return await self.recorder.refuse(exchange, problem)
+
+
+def _problem(error: Exception) -> Problem:
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, UpstreamError):
+        return Provider.problem(error)
+    LOG.error("request.failed", exc_info=error)
+    return Problem(Reason.INTERNAL)
 
 
 def _may_be_large(head: Head) -> bool:

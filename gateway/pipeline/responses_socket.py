@@ -39,6 +39,10 @@ LOG = logging.getLogger(__name__)
 MAX_OPEN: Final = 256
 """Requests of one socket that wait for their end."""
 MAX_LANES: Final = 1_024
+_TURN_BYTES: Final = 8 * 1024
+_ID_BYTES: Final = 1024
+_LANE_BYTES: Final = 1024
+"""What a request that waits for its end holds, each ID that it named, and a lane."""
 MAX_REMEMBERED: Final = 8_192
 """IDs that a socket remembers of what the service does not keep; the oldest leave first."""
 
@@ -68,16 +72,26 @@ class _Turn:
     """The raw ID of the response that it has become."""
     kept: Opened | None = None
     """That response, where the service does not keep it."""
+    held_bytes: int = 0
     cleared: set[bytes] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What a lane keeps of a request whose answer has ended: it may then be silent for an hour."""
+
+    heritage: Heritage
+    made: str = field(repr=False)
+    kept: Opened | None
 
 
 @dataclass(slots=True, eq=False)
 class _Lane:
-    """Answers come one after the other: `waiting` have no event yet, `last` keeps what is heard after an end."""
+    """Answers come one after the other: `waiting` have no event yet."""
 
     waiting: deque[_Turn] = field(default_factory=deque)
     current: _Turn | None = None
-    last: _Turn | None = None
+    last: _Past | None = None
 
 
 class _Memory:
@@ -126,6 +140,8 @@ class ResponsesSession(Connection):
         super().__init__(pipeline, opening, principal, upstream)
         self._opening = self._turn(opening)
         self._lanes: dict[str, _Lane] = {}
+        self._open: dict[_Turn, None] = {}
+        """Those that wait for their end, in order."""
         self._steering: list[_Turn] = []
         self._memory = _Memory()
 
@@ -145,7 +161,7 @@ class ResponsesSession(Connection):
     async def _send_on(self, exchange: Exchange, frame: Any, size: int) -> None:
         kind, lane, inner = _read(frame)
         exchange.route, exchange.body = FRAMES[kind], inner
-        if len([*self._open_turns()]) >= MAX_OPEN or (lane not in self._lanes and len(self._lanes) >= MAX_LANES):
+        if len(self._open) >= MAX_OPEN or (lane not in self._lanes and len(self._lanes) >= MAX_LANES):
             raise Problem(Reason.SERVER_BUSY, retry_after_s=1)
         if kind == STEERS and not isinstance(inner.get("previous_response_id"), str):
             raise Problem(Reason.BAD_PARAMETER, "it names the response to steer", param="previous_response_id")
@@ -164,21 +180,44 @@ class ResponsesSession(Connection):
         body = exchange.body
         sent = {**frame, "response": body} if "response" in frame else {**_envelope(frame), **body}
         if kind == CREATES:
-            self._lanes.setdefault(lane, _Lane()).waiting.append(turn)
+            self._lane(lane).waiting.append(turn)
+            self._begin(turn)
         elif kind == STEERS:
             named = exchange.at("previous_response_id")
             turn.steers = named.raw.text if named else ""
             self._steering.append(turn)
+            self._begin(turn)
+        exchange.forget_request()
         exchange.upstream_called = True
         await self._forward(orjson.dumps(sent))
-        exchange.body = None  # a lane keeps its last request, and may then be silent for an hour
         if kind not in (CREATES, STEERS):
             await self._recorder.finish(exchange, (), 200)
 
     def _turn(self, exchange: Exchange) -> _Turn:
         heritage = heritage_of(exchange)
-        table = table_of(exchange, heritage)
+        return self._turn_with(exchange, heritage, table_of(exchange, heritage))
+
+    @staticmethod
+    def _turn_with(exchange: Exchange, heritage: Heritage, table: IdTable) -> _Turn:
         return _Turn(exchange, heritage, table, EventTranslator(SOCKET_EVENT, table), Unrecorded(exchange, heritage))
+
+    def _lane(self, name: str) -> _Lane:
+        lane = self._lanes.get(name)
+        if lane is None:
+            lane = self._lanes[name] = _Lane()
+            self.held_bytes += _LANE_BYTES
+        return lane
+
+    def _begin(self, turn: _Turn) -> None:
+        exchange = turn.exchange
+        said = len(exchange.model) + sum(map(len, exchange.tokens.values()))
+        turn.held_bytes = _TURN_BYTES + _ID_BYTES * len(exchange.opened) + said
+        self.held_bytes += turn.held_bytes
+        self._open[turn] = None
+
+    def _leave(self, turn: _Turn) -> None:
+        del self._open[turn]
+        self.held_bytes -= turn.held_bytes
 
     # --- the upstream's side
 
@@ -222,13 +261,15 @@ class ResponsesSession(Connection):
         return frames
 
     async def _end(self, turn: _Turn, failure: Problem | None = None) -> None:
-        if not turn.exchange.closed and turn is not self._opening:
-            await self._recorder.finish(turn.exchange, turn.unrecorded.take_children(), 200, failure=failure)
+        if turn in self._open:
+            if not turn.exchange.closed:
+                await self._recorder.finish(turn.exchange, turn.unrecorded.take_children(), 200, failure=failure)
+            self._leave(turn)
         # What is heard after an end begins anew; the texts of the answer, and what was sought in them, are let go.
         turn.events, turn.cleared = EventTranslator(SOCKET_EVENT, turn.table), set()
         for lane in self._lanes.values():
             if lane.current is turn:
-                lane.current, lane.last = None, turn
+                lane.current, lane.last = None, _Past(turn.heritage, turn.made, turn.kept)
 
     async def _end_steering(self, turn: _Turn, kind: str) -> None:
         """Accepted: its answer begins with an event of its own. Pending: the client's next request takes it along."""
@@ -237,16 +278,18 @@ class ResponsesSession(Connection):
         self._steering.remove(turn)
         failed = Problem(Reason.UPSTREAM_ERROR) if kind == "response.steer.failed" else None
         await self._recorder.finish(turn.exchange, (), 200, failure=failed)
+        self._leave(turn)
 
     def _turn_of(self, event: dict[str, Any]) -> _Turn:
         """The request that an event answers. Raises Problem for an answer that nobody asked for."""
         lane_id = event.get("stream_id")
-        lane = self._lanes.setdefault(lane_id if isinstance(lane_id, str) else "", _Lane())
+        lane = self._lane(lane_id if isinstance(lane_id, str) else "")
         kind = event["type"]
         if kind.startswith(_STEERED):
             steer = event.get("steer")
             named = steer.get("previous_response_id") if isinstance(steer, dict) else None
-            return next((turn for turn in self._steering if turn.steers == named), lane.last or self._opening)
+            steering = next((turn for turn in self._steering if turn.steers == named), None)
+            return steering or self._after(lane)
         if kind == _CREATED and lane.current is None:
             lane.current = self._beginning(lane)
             if lane.current is None:
@@ -254,7 +297,16 @@ class ResponsesSession(Connection):
             response = event.get("response")
             made = response.get("id") if isinstance(response, dict) else None
             lane.current.made = made if isinstance(made, str) else ""
-        return lane.current or (lane.waiting[0] if lane.waiting else lane.last or self._opening)
+        return lane.current or (lane.waiting[0] if lane.waiting else self._after(lane))
+
+    def _after(self, lane: _Lane) -> _Turn:
+        """For what is heard after an end: under the socket's own request, and with the ended one's heritage."""
+        past = lane.last
+        if past is None:
+            return self._opening
+        turn = self._turn_with(self._opened, past.heritage, table_of(self._opened, past.heritage))
+        turn.kept = past.kept
+        return turn
 
     def _beginning(self, lane: _Lane) -> _Turn | None:
         """Who gets the response that begins: what steered the one before, else who waits."""
@@ -299,21 +351,14 @@ class ResponsesSession(Connection):
     # --- its end
 
     def _take_open(self) -> list[Exchange]:
-        turns = [*self._open_turns()]
+        turns = [*self._open]
         for turn in turns:
             turn.exchange.unrecorded = turn.unrecorded.take_children()
         return [turn.exchange for turn in turns]
 
-    def _open_turns(self) -> Iterator[_Turn]:
-        for lane in self._lanes.values():
-            yield from lane.waiting
-            if lane.current is not None:
-                yield lane.current
-        yield from self._steering
-
     def _tables(self) -> Iterator[IdTable]:
         yield self._opening.table
-        yield from (turn.table for turn in self._open_turns())
+        yield from (turn.table for turn in self._open)
 
 
 def _read(frame: Any) -> tuple[str, str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Wrapped keys in the store, unwrapped for at most a minute.
+"""Wrapped keys in the store, unwrapped for less than a minute.
 
 Who reads the store learns which tenants have keys and how often each was rotated. Who writes it can delete keys (the
 tenant then reads as one without keys) or take the newest version away; it cannot read a key, or put one in another place.
@@ -43,6 +43,9 @@ from gateway.stores.erasures import ErasureList
 from gateway.stores.rewrapping import KeyStore, Rewrapping, parse_key_name
 
 MAX_AGE_S: Final = 60
+"""After which no process knows older keys, nor does what it has open."""
+KEPT_S: Final = 40
+"""In a gateway, whose open sockets look every 20 s."""
 USED_AFTER_S: Final = 2 * MAX_AGE_S
 """A minute until every process has read a new key, and one for clocks that differ."""
 _MASTER: Final = "master"
@@ -88,7 +91,7 @@ class Keyring:
         audit_root: RootKey,
         erasures: Path,
         *,
-        max_age_s: float = MAX_AGE_S,
+        max_age_s: float = KEPT_S,
         max_tenants: int = 4096,
         clock: Callable[[], float] = time.monotonic,
         now_s: Callable[[], float] = time.time,

@@ -32,7 +32,17 @@ class ClientSocket(Endpoint):
     """What uvicorn makes for an upgrade. Messages count against `lease` from their first byte on, once there is one; where
     they find no room, `receive` raises its Problem, and whatever still comes is dropped."""
 
-    __slots__ = ("_app", "_app_state", "_request", "_response", "_served", "_server", "_taken_bytes", "lease")
+    __slots__ = (
+        "_app",
+        "_app_state",
+        "_beside_bytes",
+        "_request",
+        "_response",
+        "_served",
+        "_server",
+        "_taken_bytes",
+        "lease",
+    )
 
     def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any]) -> None:
         super().__init__(ServerProtocol(max_size=config.ws_max_size, logger=QUIET))
@@ -42,6 +52,7 @@ class ClientSocket(Endpoint):
         self._request: Request | None = None
         self._response: Response | None = None
         self._taken_bytes = 0
+        self._beside_bytes = 0
         self._served = False
         """The app has returned."""
         self.lease: Lease | None = None
@@ -68,6 +79,12 @@ class ClientSocket(Endpoint):
         message = await super().receive()
         self._taken_bytes = len(message or b"")
         return message
+
+    def count_beside(self, size: int) -> None:
+        """What the session holds counts like a message that comes."""
+        if size != self._beside_bytes:
+            self._beside_bytes = size
+            self._count()
 
     # --- what the server and the transport tell
 
@@ -159,7 +176,7 @@ class ClientSocket(Endpoint):
         if self.lease is None or self._failure is not None:
             return
         try:
-            size = self.buffered_bytes + self._taken_bytes
+            size = self.buffered_bytes + self._taken_bytes + self._beside_bytes
             self.lease.hold(size)
             self.lease.shrink(size)
         except Problem as problem:

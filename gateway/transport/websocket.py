@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass, replace
-from typing import Final
+from traceback import clear_frames
+from typing import Final, TypeVar
 
 from gateway.errors import Problem, Reason
 from gateway.names import TenantId
@@ -27,6 +28,8 @@ from gateway.transport.drain import Drain
 from gateway.transport.guard import HEAD, Head, Receive, Scope, Send, new_request_id
 from gateway.transport.limits import Limits
 from gateway.websocket import CLOSE_S, SocketEnded
+
+E = TypeVar("E", bound=BaseException)
 
 CHECK_EVERY_S: Final = 20.0
 """How often a client's credential is looked at again."""
@@ -47,6 +50,7 @@ _UNSENDABLE: Final = frozenset({1004, 1005, 1006, 1015})
 
 _CLOSED_BY: Final = {
     Reason.SERVER_DRAINING: _RESTARTING,
+    Reason.IDS_RETIRED: _RESTARTING,
     Reason.CREDENTIAL_REVOKED: _POLICY,
     Reason.TENANT_INACTIVE: _POLICY,
     Reason.UNAUTHENTICATED: _POLICY,
@@ -108,7 +112,7 @@ class WebSocketApp:
         except Problem as problem:  # before it opened, or the process ends
             if session is None:
                 raise
-            over = _failed(problem)
+            over = _failed(_bare(problem))
         finally:
             try:
                 if session is not None:
@@ -125,9 +129,9 @@ class WebSocketApp:
                     group.create_task(self._from_upstream(session, socket))
                     await self._from_client(session, head, socket)
         except* _Over as ended:
-            over = next(one for one in ended.exceptions if isinstance(one, _Over))
+            over = _first(ended)
         except* Problem as failed:
-            over = _failed(next(one for one in failed.exceptions if isinstance(one, Problem)))
+            over = _failed(_first(failed))
         return over
 
     async def _from_client(self, session: Session, head: Head, socket: ClientSocket) -> None:
@@ -154,6 +158,7 @@ class WebSocketApp:
             answer: bytes | None = session.refused(problem)
         else:
             answer = await session.take(replace(own, request_id=request_id), frame, len(data))
+            socket.count_beside(session.held_bytes)
         if answer is not None:
             await _tell(socket, answer)
 
@@ -171,6 +176,7 @@ class WebSocketApp:
             raise Problem(Reason.UPSTREAM_BAD_ANSWER)
         async for frame in session.show(data):
             await _tell(socket, frame)
+        socket.count_beside(session.held_bytes)
 
     async def _end(self, session: Session, over: _Over, socket: ClientSocket) -> None:
         """Tells the upstream, the log and the client, in this order: what is still under way is for nobody."""
@@ -225,6 +231,22 @@ async def _tell(socket: ClientSocket, frame: bytes) -> None:
         await socket.send(frame)
     except SocketEnded as ended:
         raise _Over(ended.code, by=Side.CLIENT) from None
+
+
+def _first(group: BaseExceptionGroup[E]) -> E:
+    _bare(group)
+    return _bare(next(one for one in group.exceptions if not isinstance(one, BaseExceptionGroup)))
+
+
+def _bare(error: E) -> E:
+    """`error` without its way here: that leads back to itself, and all that stood on it, the session too, would wait for the
+    collector."""
+    at: BaseException | None = error
+    while at is not None:
+        clear_frames(at.__traceback__)
+        at = at.__context__
+    error.__context__ = None
+    return error.with_traceback(None)
 
 
 def _failed(problem: Problem) -> _Over:

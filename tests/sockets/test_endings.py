@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
@@ -11,9 +13,12 @@ import pytest
 
 from gateway.admin.keys import create_key, revoke_key
 from gateway.demo.stand_in.server import Running
+from gateway.ids.keys import Purpose
 from gateway.names import Owner
 from gateway.pipeline import realtime_names, realtime_socket
 from gateway.rewrite import id_table
+from gateway.stores.keyring import KEPT_S, MAX_AGE_S, USED_AFTER_S
+from gateway.transport.websocket import CHECK_EVERY_S
 from tests.pipeline.desk import Desk, desk
 from tests.redis_fixture import RedisServer
 from tests.sockets.odd import ITEMS, item_id, odd_service
@@ -89,6 +94,47 @@ async def test_what_the_gateway_ends_is_told_as_its_own(at: Desk) -> None:
     result, reason, changes = await outcome(at, who="bob")
     assert (result, reason) == ("deny", "credential_revoked")
     assert (changes["closed_by"], changes["close_code"]) == ("gateway", 1008)
+
+
+@pytest.mark.parametrize("path", [PATH, "/responses"])
+@pytest.mark.parametrize("which", ["identity", "tag"])
+async def test_ids_that_are_retired_in_an_emergency_end_with_the_sockets_that_know_them(
+    at: Desk, path: str, which: str
+) -> None:
+    object.__setattr__(at.gateway.app.websocket, "check_every_s", 0.3)
+    keyring = at.gateway.gateway.shared.keyring
+    async with opened(at, path=path) as wire:
+        if which == "tag":
+            await keyring.retire_tag()
+        else:
+            await keyring.rotate(await at.tenant(), Purpose.IDENTITY)
+        assert (await wire.closed())[0] == 1012
+        assert b"ids_retired" in wire.shown[-1]
+    kind = "responses.connect" if path == "/responses" else "realtime.connect"
+    result, reason, changes = await outcome(at, kind)
+    assert (result, reason, changes["closed_by"]) == ("error", "ids_retired", "gateway")
+    async with opened(at) as wire:
+        made = await wire.responded()
+        await asyncio.sleep(0.7)
+        await wire.responded(previous_response_id=made["id"])
+
+
+async def test_an_open_socket_opens_what_others_seal_with_newer_storage_keys(
+    at: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    object.__setattr__(at.gateway.app.websocket, "check_every_s", 0.3)
+    keyring = at.gateway.gateway.shared.keyring
+    async with opened(at) as wire:
+        monkeypatch.setattr(keyring, "_now_s", lambda: time.time() + USED_AFTER_S + 1)
+        await keyring.rotate(await at.tenant(), Purpose.STORAGE)
+        monkeypatch.setattr(keyring, "_now_s", lambda: time.time() + 2 * USED_AFTER_S + 2)
+        made = await at.created()
+        await asyncio.sleep(0.7)
+        await wire.responded(previous_response_id=made["id"])
+
+
+def test_a_socket_looks_at_its_keys_as_often_as_the_promised_minute_needs() -> None:
+    assert KEPT_S + CHECK_EVERY_S <= MAX_AGE_S
 
 
 async def test_a_session_of_many_ids_goes_on_and_calls_the_oldest_what_it_called_it(
