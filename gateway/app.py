@@ -15,6 +15,7 @@ from gateway.admin.erasing import Ender, Place
 from gateway.admin_api.tenant import TenantDoor
 from gateway.audit.checkpoints import Checkpointer
 from gateway.audit.log import AuditLog, AuditSettings
+from gateway.audit.receivers import Trials
 from gateway.audit.streams.deliver import Deliverer
 from gateway.audit.streams.registry import Streams
 from gateway.authn.api_key import ApiKeyAuthenticator
@@ -125,8 +126,9 @@ async def open_shared(settings: Settings, *, joins: bool = False) -> AsyncIterat
         stack.push_async_callback(log.aclose)
         tasks = Tasks()
         stack.push_async_callback(tasks.aclose)
-        streams = Streams(store.streams, custody.outgoing(settings, settings.audit.stream_timeout_s))
-        webhooks = Webhooks(store.webhooks, custody.outgoing(settings, settings.webhooks.timeout_s))
+        trials = Trials()
+        streams = Streams(store.streams, custody.outgoing(settings, settings.audit.stream_timeout_s), trials)
+        webhooks = Webhooks(store.webhooks, custody.outgoing(settings, settings.webhooks.timeout_s), trials)
         yield Shared(store, keyring, log, checkpointer, audit_keys, streams, webhooks, tasks)
 
 
