@@ -38,6 +38,7 @@ from gateway.pipeline.routing import Routing
 from gateway.pipeline.salvage import Salvage
 from gateway.pipeline.settling import Settler
 from gateway.pipeline.sockets import Sockets
+from gateway.pipeline.standing import Watch
 from gateway.pipeline.threads import Threads
 from gateway.pipeline.transfer import Rewriters
 from gateway.policy.actions import actions_of
@@ -212,15 +213,18 @@ async def open_gateway(settings: Settings) -> AsyncIterator[Gateway]:
             {batches.PURPOSE: lines.check, training.PURPOSE: examples.check}, answers_in_lines.translate
         )
         mappers = Mappers(routing.first.name, routing.first.project)
+        authentication = Authentication((ApiKeyAuthenticator(shared.store, shared.keyring), jwt))
+        watch = Watch(authentication, shared.store)
+        shared.tasks.spawn("watch", watch.run_forever())
         pipeline = Pipeline(
-            authentication=Authentication((ApiKeyAuthenticator(shared.store, shared.keyring), jwt)),
+            authentication=authentication,
             keyring=shared.keyring,
             mappers=mappers,
             log=shared.log,
             policies=policies,
             routing=routing,
             lister=Lister(routing, recorder, shared.store, policies, settings.upstream.total_timeout_s, threads),
-            answering=Answering(recorder, settler, settings.requests.ping_interval_s, rewriters, threads),
+            answering=Answering(recorder, settler, settings.requests.ping_interval_s, rewriters, threads, watch),
             recorder=recorder,
             idempotency=Idempotency(
                 shared.store, shared.tasks, limit_s, open_intent_s, settings.requests.idempotency_lifetime_s
