@@ -15,6 +15,7 @@ from gateway.admin.erasing import Ender, Place
 from gateway.admin_api.tenant import TenantDoor
 from gateway.audit.checkpoints import Checkpointer
 from gateway.audit.log import AuditLog, AuditSettings
+from gateway.audit.receivers import Trials
 from gateway.audit.streams.deliver import Deliverer
 from gateway.audit.streams.registry import Streams
 from gateway.authn.api_key import ApiKeyAuthenticator
@@ -37,6 +38,7 @@ from gateway.pipeline.routing import Routing
 from gateway.pipeline.salvage import Salvage
 from gateway.pipeline.settling import Settler
 from gateway.pipeline.sockets import Sockets
+from gateway.pipeline.standing import Watch
 from gateway.pipeline.threads import Threads
 from gateway.pipeline.transfer import Rewriters
 from gateway.policy.actions import actions_of
@@ -118,8 +120,9 @@ async def open_shared(settings: Settings, *, joins: bool = False) -> AsyncIterat
         stack.push_async_callback(log.aclose)
         tasks = Tasks()
         stack.push_async_callback(tasks.aclose)
-        streams = Streams(store.streams, custody.outgoing(settings, settings.audit.stream_timeout_s))
-        webhooks = Webhooks(store.webhooks, custody.outgoing(settings, settings.webhooks.timeout_s))
+        trials = Trials()
+        streams = Streams(store.streams, custody.outgoing(settings, settings.audit.stream_timeout_s), trials)
+        webhooks = Webhooks(store.webhooks, custody.outgoing(settings, settings.webhooks.timeout_s), trials)
         yield Shared(store, keyring, log, checkpointer, audit_keys, streams, webhooks, tasks)
 
 
@@ -225,15 +228,18 @@ def _pipeline(
     open_intent_s = round(upstream.total_timeout_s) + 60
     rewriters, threads = _rewriters(settings, shared.log, policies, recorder, bodies), Threads()
     settler = Settler(recorder, open_intent_s, threads)
+    authentication = Authentication((ApiKeyAuthenticator(shared.store, shared.keyring), jwt))
+    watch = Watch(authentication, shared.store)
+    shared.tasks.spawn("watch", watch.run_forever())
     return Pipeline(
-        authentication=Authentication((ApiKeyAuthenticator(shared.store, shared.keyring), jwt)),
+        authentication=authentication,
         keyring=shared.keyring,
         mappers=Mappers(routing.first.name, routing.first.project),
         log=shared.log,
         policies=policies,
         routing=routing,
         lister=Lister(routing, recorder, shared.store, policies, upstream.total_timeout_s, threads),
-        answering=Answering(recorder, settler, requests.ping_interval_s, rewriters, threads),
+        answering=Answering(recorder, settler, requests.ping_interval_s, rewriters, threads, watch),
         recorder=recorder,
         idempotency=Idempotency(
             shared.store,

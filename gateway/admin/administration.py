@@ -67,6 +67,10 @@ class AdminRefused(Exception):
     """What was asked for was not done. The text says why, and names no raw ID."""
 
 
+class AdminBusy(AdminRefused):
+    """It is asked for too often; the same may work in a second."""
+
+
 class AdminInvalid(AdminRefused):
     """A value that was given cannot be one of its kind."""
 

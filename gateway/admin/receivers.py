@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from gateway.admin.administration import AdminEvent, Administration, AdminMissing, AdminRefused
-from gateway.audit.receivers import Listed, ReceiverMissing, ReceiverRefused, Receivers
+from gateway.admin.administration import AdminBusy, AdminEvent, Administration, AdminMissing, AdminRefused
+from gateway.audit.receivers import Listed, ReceiverBusy, ReceiverMissing, ReceiverRefused, Receivers
 from gateway.names import TenantId
 
 StateT = TypeVar("StateT")
@@ -35,7 +35,8 @@ async def remove_receiver(admin: Administration, receivers: Receivers[StateT], t
 
 
 async def test_receiver(admin: Administration, receivers: Receivers[StateT], tenant: TenantId, name: str) -> int:
-    """The receiver's status. Raises AdminMissing where there is none of that name, AdminRefused where it gives no answer."""
+    """The receiver's status. Raises AdminMissing where there is none of that name, AdminBusy where it is tried too often,
+    AdminRefused where it gives no answer."""
     keys = (await admin.unlock(tenant)).keys.audit
     changes = {receivers.noun: shown(name)}
     async with admin.recorded(tenant, AdminEvent(f"{receivers.noun}.test"), changes=changes) as recording:
@@ -57,5 +58,7 @@ def refusals() -> Iterator[None]:
         yield
     except ReceiverMissing as missing:
         raise AdminMissing(str(missing)) from None
+    except ReceiverBusy as busy:
+        raise AdminBusy(str(busy)) from None
     except ReceiverRefused as refused:
         raise AdminRefused(str(refused)) from None

@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from gateway.admin.administration import AdminInvalid, AdminMissing, AdminRefused, AdminUnavailable
+from gateway.admin.administration import AdminBusy, AdminInvalid, AdminMissing, AdminRefused, AdminUnavailable
 from gateway.admin_api.route import Call, Row
 from gateway.errors import Problem, body, render
 from gateway.ids.keys import KeyRefused
@@ -17,6 +17,8 @@ from gateway.stores.keyring import KeysMissing
 from gateway.transport.guard import Head, Send
 
 _INVALID: Final = "invalid_request_error"
+_TYPES: Final = {429: "requests", 503: "server_error"}
+"""Of what may work in a second."""
 UNAVAILABLE: Final = (StoreError, KeysMissing, KeyRefused, ErasuresUnreadable)
 """What is raised where the store, or a key in it, cannot be used."""
 
@@ -57,6 +59,8 @@ def refusal(refused: AdminRefused) -> Wire:
     match refused:
         case AdminMissing():
             return failed(404, str(refused), "not_found")
+        case AdminBusy():
+            return failed(429, str(refused), "rate_limit_exceeded")
         case AdminInvalid():
             return failed(400, str(refused), "invalid_value")
         case AdminUnavailable():
@@ -65,8 +69,8 @@ def refusal(refused: AdminRefused) -> Wire:
 
 
 def failed(status: int, message: str, code: str) -> Wire:
-    made = Wire(status, body(message, "server_error" if status >= 500 else _INVALID, None, code))
-    return replace(made, headers=((b"retry-after", b"1"),)) if status == 503 else made
+    made = Wire(status, body(message, _TYPES.get(status, _INVALID), None, code))
+    return replace(made, headers=((b"retry-after", b"1"),)) if status in _TYPES else made
 
 
 def unavailable() -> Wire:

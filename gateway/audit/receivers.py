@@ -11,7 +11,8 @@ import logging
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
@@ -28,6 +29,9 @@ LOG = logging.getLogger(__name__)
 StateT = TypeVar("StateT")
 StateT_co = TypeVar("StateT_co", covariant=True)
 
+TRIED_EVERY_S: Final = 1.0
+"""One trial of a tenant's in so long."""
+
 TAKEN: Final = range(200, 300)
 """The statuses by which a receiver says that it has what was sent."""
 _LONGEST_ERROR: Final = 200
@@ -39,6 +43,38 @@ class ReceiverRefused(Exception):
 
 class ReceiverMissing(ReceiverRefused):
     """There is no such receiver."""
+
+
+class ReceiverBusy(ReceiverRefused):
+    """It is tried too often. A second later it may be tried again, unless a trial of it still goes on."""
+
+
+class Trials:
+    """Of all receivers of one process: one at a time of each, and one of a tenant's in `TRIED_EVERY_S`. Each is a request to an
+    address that the tenant chose."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._going_on: set[str] = set()
+        self._begun_at: dict[TenantId, float] = {}
+        """The oldest first, none older than it matters."""
+
+    @contextmanager
+    def one(self, tenant: TenantId, name: str) -> Iterator[None]:
+        """Raises ReceiverBusy."""
+        now = self._clock()
+        for other, at in list(self._begun_at.items()):
+            if now - at < TRIED_EVERY_S:
+                break
+            del self._begun_at[other]
+        if tenant in self._begun_at or name in self._going_on:
+            raise ReceiverBusy("one test at a time, and one a second: try again shortly")
+        self._begun_at[tenant] = now
+        self._going_on.add(name)
+        try:
+            yield
+        finally:
+            self._going_on.discard(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +111,7 @@ class Receivers(ABC, Generic[StateT]):
 
     store: ReceiverStore[StateT]
     outgoing: Outgoing
+    trials: Trials = field(default_factory=Trials)
     noun: ClassVar[str]
     """Of one, as events and records call it."""
     prefix: ClassVar[str]
@@ -95,9 +132,12 @@ class Receivers(ABC, Generic[StateT]):
         return sorted(rows, key=lambda row: (row.sink.created_s if row.sink else 0, row.id))
 
     async def test(self, tenant: TenantId, keys: Versions[AuditKeys], name: str) -> int:
-        """Sends something signed that is about nothing; the receiver's status. Where it is 2xx, what waits is due at once."""
+        """Sends something signed that is about nothing; the receiver's status. Where it is 2xx, what waits is due at once. Raises
+        ReceiverBusy too."""
         _, sink = await self.sink(tenant, keys, name)
-        status, error = await self.attempt(tenant, sink, *self.trial(tenant, name, sink))
+        id_, body = self.trial(tenant, name, sink)
+        with self.trials.one(tenant, name):
+            status, error = await self.attempt(tenant, sink, id_, body)
         if not status:
             raise ReceiverRefused(error)
         if not error:

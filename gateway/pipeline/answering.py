@@ -22,6 +22,7 @@ from gateway.pipeline.provider import Provider
 from gateway.pipeline.recorder import Recorder
 from gateway.pipeline.recording import Heritage, Record, records
 from gateway.pipeline.settling import Settler
+from gateway.pipeline.standing import Watch
 from gateway.pipeline.streaming import PING, Begun, Mailbox, error_event
 from gateway.pipeline.threads import Threads
 from gateway.pipeline.transfer import Rewriters, download, sending
@@ -49,6 +50,7 @@ class Answering:
     """Silence after which a stream gets a comment, so that nothing between here and the client gives up."""
     rewriters: Rewriters
     threads: Threads
+    watch: Watch
 
     async def answer(self, exchange: Exchange) -> Answer:
         """Forwards the request and gives the client's answer. Raises Problem and UpstreamError."""
@@ -164,6 +166,7 @@ class Answering:
         exchange, translator, lease = passage.exchange, passage.translator, passage.exchange.known_lease
         mailbox, unrecorded = Mailbox(upstream, self.ping_s, passage.passes), Unrecorded(exchange, heritage)
         between = False
+        self.watch.add(mailbox, exchange)
         try:
             while True:
                 pieces = await mailbox.pieces()
@@ -203,6 +206,7 @@ class Answering:
                         raise Problem(Reason.UPSTREAM_BAD_ANSWER)
                     return
         finally:
+            self.watch.remove(mailbox)
             mailbox.close()
             exchange.unrecorded = unrecorded.take_children()
 

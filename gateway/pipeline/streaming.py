@@ -78,8 +78,7 @@ class Mailbox:
                 if self._passes(piece):
                     return
             except Exception as error:  # the reader raises it
-                self.body_end(error)
-                self._answer.abort()
+                self.fail(error)
                 return
         self._pieces.append(piece)
         self._size += len(piece)
@@ -92,6 +91,11 @@ class Mailbox:
         if not self._ended:
             self._ended, self._failure = True, failure
             self._wake()
+
+    def fail(self, failure: Exception) -> None:
+        """The reader raises `failure`, once it has what has come; the upstream is heard no more."""
+        self.body_end(failure)
+        self._answer.abort()
 
     async def pieces(self) -> list[bytes] | None:
         """Raises UpstreamError, or what `passes` raised, after the pieces before it."""

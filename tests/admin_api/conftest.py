@@ -71,6 +71,12 @@ class House:
             assert set(told["error"]) == {"message", "type", "param", "code"}
         return told
 
+    def a_second_later(self) -> None:
+        """For what is allowed once a second."""
+        trials = self.gateway.gateway.shared.webhooks.trials
+        before = trials._clock
+        trials._clock = lambda: before() + 1
+
     async def service(self, tenant: str, *scopes: str) -> str:
         """The key of a service of the tenant's."""
         return await self.gateway.key(tenant, "robot", service=True, scopes=scopes)

@@ -155,3 +155,22 @@ async def test_a_key_of_the_tenants_that_does_not_open_is_no_failure_of_the_gate
     house.gateway.gateway.shared.keyring._tenants.clear()
     refused = await house.public.get("/tenant/webhooks", headers={"authorization": f"Bearer {key}"})
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+
+
+async def test_whoever_asks_a_tenants_receivers_are_tried_once_a_second(house: House) -> None:
+    key = await house.service("acme", SCOPE)
+    made = await house.own(key, "POST", "/webhooks", {"url": house.receiver.url}, status=201)
+    stream = await house.call(
+        "POST", "/tenants/acme/streams", {"url": house.receiver.url, "format": "json", "whole": False}, status=201
+    )
+    at = f"/webhooks/{made['id']}/test"
+    assert (await house.own(key, "POST", at))["taken"]
+    busy = await house.own(key, "POST", at, status=429)
+    assert busy["error"]["code"] == "rate_limit_exceeded"
+    assert await house.call("POST", f"/tenants/acme{at}", status=429) == busy
+    assert await house.call("POST", f"/tenants/acme/streams/{stream['id']}/test", status=429) == busy
+    answer = await house.operator.post(f"/tenants/acme{at}")
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+    assert len(house.receiver.posts) == 1
+    house.a_second_later()
+    assert (await house.own(key, "POST", at))["taken"]

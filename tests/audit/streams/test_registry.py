@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.audit.receivers import ReceiverRefused
+from gateway.audit.receivers import ReceiverBusy, ReceiverRefused, Trials
 from gateway.audit.streams.batch import Format
 from gateway.audit.streams.registry import MOST, Streams
 from gateway.names import TenantId
@@ -62,5 +62,34 @@ async def test_a_try_tells_what_the_receiver_answered_and_is_signed(stage: Stage
         assert await stage.streams.test(TENANT, await stage.keys(), stream) == 503
         receiver.posts[0].verify(secret)
         receiver.status = -1
-        with pytest.raises(ReceiverRefused):
+        with pytest.raises(ReceiverBusy):
             await stage.streams.test(TENANT, await stage.keys(), stream)
+        assert len(receiver.posts) == 1
+        stage.streams.trials._begun_at.clear()
+        with pytest.raises(ReceiverRefused) as refused:
+            await stage.streams.test(TENANT, await stage.keys(), stream)
+        assert not isinstance(refused.value, ReceiverBusy)
+
+
+def test_trials_are_one_at_a_time_of_a_receiver_and_one_a_second_of_a_tenant() -> None:
+    now, other = 0.0, TenantId("other00000000000")
+    trials = Trials(lambda: now)
+
+    def is_busy(tenant: TenantId, name: str) -> bool:
+        try:
+            with trials.one(tenant, name):
+                return False
+        except ReceiverBusy:
+            return True
+
+    with trials.one(TENANT, "st_1"):
+        assert is_busy(TENANT, "st_2")
+        assert not is_busy(other, "st_3")
+        now = 1.0
+        assert is_busy(TENANT, "st_1")
+        assert not is_busy(TENANT, "st_2")
+    now = 1.9
+    assert is_busy(TENANT, "st_1")
+    now = 2.0
+    assert not is_busy(TENANT, "st_1")
+    assert list(trials._begun_at) == [TENANT]
