@@ -314,8 +314,11 @@ async def test_no_page_has_a_serious_barrier_and_none_is_wider_than_the_window(
     async with visiting(chromium, home, color_scheme=scheme, viewport={"width": width, "height": 900}) as visitor:
         visitor.allowed.append("Failed to load resource: the server responded with a status of 404")
         await visitor.sign_in("max")
-        for path in pages:
-            await visitor.goto(path)
+        for path in (*pages, "halted"):
+            if path == "halted":
+                visitor.allowed.append("Failed to load resource: the server responded with a status of 503")
+                await home.store.log.halt(ACME, "the log ends at event 7 and was signed to 9")
+            await visitor.goto("/" if path == "halted" else path)
             await visitor.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
             results = await Axe().run(visitor.page, options={"resultTypes": ["violations"]})
             found = [one for one in results.response["violations"] if one["impact"] in SERIOUS]
