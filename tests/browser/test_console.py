@@ -327,6 +327,26 @@ async def test_no_page_has_a_serious_barrier_and_none_is_wider_than_the_window(
             assert (path, wide) == (path, width)
 
 
+async def test_a_narrow_window_keeps_times_beside_their_labels_and_a_wide_one_has_no_hole(
+    visitor: Visitor, plot: Plot
+) -> None:
+    page = visitor.page
+    await visitor.sign_in("max", "/sessions")
+    await page.set_viewport_size({"width": 320, "height": 900})
+    cell = page.locator(".rows-few td", has_text="Signed in").first
+    label, moment = await cell.locator(".narrow-label").bounding_box(), await cell.locator("time").bounding_box()
+    assert label
+    assert moment
+    assert moment["height"] < 30
+    assert abs(label["y"] + label["height"] - moment["y"] - moment["height"]) < 5
+    await page.set_viewport_size({"width": 1280, "height": 900})
+    await visitor.goto("/")
+    boxes = [await page.locator(f"section[aria-labelledby={name}]").bounding_box() for name in ("refused", "touched")]
+    assert boxes[0]
+    assert boxes[1]
+    assert boxes[0]["height"] == boxes[1]["height"]
+
+
 async def test_text_at_200_percent_fits(chromium: Browser, home: House, plot: Plot) -> None:
     """WCAG 2.2, 1.4.4. A window of 1,280 pixels at 200 % is one of 640."""
     async with visiting(chromium, home, viewport={"width": 640, "height": 450}, device_scale_factor=2) as visitor:
