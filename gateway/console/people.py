@@ -27,7 +27,7 @@ _PEOPLE: Final = (Field.ACTOR, Field.VIA)
 _LOOKED_AT: Final = 5
 """Events that a name is looked for in."""
 _SPARE: Final = 4
-"""Times as many pseudonyms as people are asked for, since some are one person's."""
+"""At most so many times as many pseudonyms as people are asked for, since after a rotation some are one person's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,8 @@ async def rows_of(visit: Visit, found: Iterable[StoredEvent]) -> tuple[Row, ...]
 
 async def most_frequent(visit: Visit, query: Query, n: int) -> tuple[tuple[str, str, int], ...]:
     """The `n` people whom most of the found events are about: a pseudonym, the name and the number."""
-    top = await visit.desk.search.top(visit.tenant, query, Field.ACTOR, n * _SPARE)
+    asked = n * min(len(visit.keys.keys), _SPARE)
+    top = await visit.desk.search.top(visit.tenant, query, Field.ACTOR, asked)
     people = await people_of(visit, (name for name, _ in top))
     counted: dict[tuple[str, ...], tuple[str, str, int]] = {}
     for name, number in top:

@@ -314,14 +314,37 @@ async def test_no_page_has_a_serious_barrier_and_none_is_wider_than_the_window(
     async with visiting(chromium, home, color_scheme=scheme, viewport={"width": width, "height": 900}) as visitor:
         visitor.allowed.append("Failed to load resource: the server responded with a status of 404")
         await visitor.sign_in("max")
-        for path in pages:
-            await visitor.goto(path)
+        for path in (*pages, "halted"):
+            if path == "halted":
+                visitor.allowed.append("Failed to load resource: the server responded with a status of 503")
+                await home.store.log.halt(ACME, "the log ends at event 7 and was signed to 9")
+            await visitor.goto("/" if path == "halted" else path)
             await visitor.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
             results = await Axe().run(visitor.page, options={"resultTypes": ["violations"]})
             found = [one for one in results.response["violations"] if one["impact"] in SERIOUS]
             assert [(path, one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
             wide = await visitor.page.evaluate("document.documentElement.scrollWidth")
             assert (path, wide) == (path, width)
+
+
+async def test_a_narrow_window_keeps_times_beside_their_labels_and_a_wide_one_has_no_hole(
+    visitor: Visitor, plot: Plot
+) -> None:
+    page = visitor.page
+    await visitor.sign_in("max", "/sessions")
+    await page.set_viewport_size({"width": 320, "height": 900})
+    cell = page.locator(".rows-few td", has_text="Signed in").first
+    label, moment = await cell.locator(".narrow-label").bounding_box(), await cell.locator("time").bounding_box()
+    assert label
+    assert moment
+    assert moment["height"] < 30
+    assert abs(label["y"] + label["height"] - moment["y"] - moment["height"]) < 5
+    await page.set_viewport_size({"width": 1280, "height": 900})
+    await visitor.goto("/")
+    boxes = [await page.locator(f"section[aria-labelledby={name}]").bounding_box() for name in ("refused", "touched")]
+    assert boxes[0]
+    assert boxes[1]
+    assert boxes[0]["height"] == boxes[1]["height"]
 
 
 async def test_text_at_200_percent_fits(chromium: Browser, home: House, plot: Plot) -> None:

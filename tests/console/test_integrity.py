@@ -72,6 +72,13 @@ async def test_an_event_is_verified_to_its_checkpoint_and_proven_by_a_file(home:
     assert checkpoint.size == 20
 
 
+async def test_nothing_is_promised_of_a_log_that_has_no_checkpoint_yet(home: House) -> None:
+    await home.write(*Plot(ACME, await home.keys(), int(time.time() * 1e6)).story())
+    words = words_of((await (await home.signed_in("ada")).get(f"/event/{ACME}/8")).text)
+    assert "No checkpoint vouches for it yet. None can be compared so far." in words
+    assert "within" not in words
+
+
 async def test_an_event_that_is_not_signed_yet_is_said_to_be_pending(home: House, auditor: Browser) -> None:
     last = (await home.stored())[-1].seq
     page = (await auditor.get(f"/event/{ACME}/{last}")).text

@@ -362,7 +362,7 @@ async def test_what_cannot_be_put_on_record_is_not_shown(own_redis_server: Redis
             assert "Is the log whole? Not any more." in words
             assert f"Halted because {why} " in html.unescape(words)
             assert f"Last signed checkpoint {signed}, kept outside the store up to {signed}" in words
-            assert re.search(rf"Still here {signed} records, the newest of \d", words)
+            assert re.search(rf"Recorded up to record {signed}; the newest that is here is of \d", words)
             assert "audit reseal" in words
             assert "shortly" not in words
             assert "on record" not in words
@@ -383,6 +383,7 @@ async def test_a_halted_log_that_lost_events_says_which(own_redis_server: RedisS
         words = words_of((await auditor.get("/")).text)
         assert "Is the log whole? No. Record 1 is missing, and so is everything after it." in words
         assert "Halted because somebody cut it" in words
+        assert re.search(r"Recorded up to record \d+; none is here", words)
 
 
 async def test_a_page_that_is_not_there_keeps_the_name_and_the_ways_of_who_is_signed_in(
