@@ -46,6 +46,7 @@ MODIFIERS = {
     "recall": "the model quotes the ID of the first item that it ever saw",
     "say": "TEXT: what the model says",
     "slow": "S: seconds before the answer",
+    "socket_limit": "the socket has been open for as long as one may: an error, and its close",
     "split": "N: writes of N bytes",
     "status": "N: the answer is that failure",
     "stranger": "the model makes up an ID that stands nowhere else",
