@@ -15,6 +15,7 @@ MODIFIERS = {
     "close_reason": "TEXT: what the close of a socket says, in place of an ID and the organization",
     "close_socket": "N: the socket is closed with code N after the response",
     "comments": "a comment line before every event",
+    "conversation_id": "the response names its conversation a second time, in a field of that name",
     "cut": "N: the connection is closed inside event N, or after N bytes of JSON",
     "cut_clean": "N: the same, but ended as if it were complete",
     "delay": "S: seconds between writes",
