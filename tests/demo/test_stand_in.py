@@ -35,6 +35,7 @@ def test_ids_of_other_servers_can_be_chosen(style: IdStyle) -> None:
         IdStyle.UUID: r"resp_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
         IdStyle.BASE62: r"resp_[0-9A-Za-z]{22}",
         IdStyle.BARE: r"[0-9a-f]{32}",
+        IdStyle.SHORT: r"resp_[0-9a-f]{6}",
     }
     with (
         running(Options(id_style=style)) as other,

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections.abc import AsyncIterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
+from openai.resources.responses.responses import AsyncResponsesConnection
+from openai.types.responses import ResponsesServerEvent
+from openai.types.websocket_reconnection import ReconnectingEvent
 from websockets import Subprotocol
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
@@ -57,6 +61,67 @@ async def test_the_sdk_opens_a_socket_and_goes_on_over_http(at: Desk) -> None:
                 break
         again = await client.responses.create(model=MODEL, input="two", previous_response_id=made)
     assert "You have sent 2 user messages" in again.output_text
+
+
+async def create(connection: AsyncResponsesConnection, text: str, previous: str | None = None) -> None:
+    await connection.send({"type": "response.create", "model": MODEL, "input": text, "previous_response_id": previous})
+
+
+async def ending(events: AsyncIterator[ResponsesServerEvent]) -> ResponsesServerEvent:
+    async with asyncio.timeout(PATIENCE_S):
+        async for event in events:
+            if event.type in ENDINGS:
+                return event
+    raise AssertionError("the socket ended")
+
+
+async def test_the_sdk_comes_back_after_a_restart_and_goes_on_by_what_is_stored(at: Desk) -> None:
+    gone = asyncio.Event()
+    codes = []
+
+    def reconnecting(event: ReconnectingEvent) -> None:
+        codes.append(event.close_code)
+        gone.set()
+
+    client = AsyncOpenAI(api_key=(await at.headers())["authorization"][7:], base_url=at.gateway.url, max_retries=0)
+    socket = client.responses.connect(on_reconnecting=reconnecting, initial_delay=0.01)
+    async with client, socket as connection, asyncio.TaskGroup() as group:
+
+        async def send_again(previous: str) -> None:
+            await gone.wait()
+            await create(connection, "two", previous)
+
+        events = aiter(connection)
+        await create(connection, "[[script: message, close_socket=1012]] one")
+        first = await ending(events)
+        assert first.type == "response.completed"
+        group.create_task(send_again(first.response.id))
+        second = await ending(events)
+        assert second.type == "response.completed", second
+        assert "You have sent 2 user messages" in second.response.output_text
+        assert second.response.previous_response_id == first.response.id
+        assert codes == [1012]
+
+
+async def test_that_a_socket_was_open_for_too_long_is_told_and_a_new_one_goes_on(at: Desk) -> None:
+    client = AsyncOpenAI(api_key=(await at.headers())["authorization"][7:], base_url=at.gateway.url, max_retries=0)
+    async with client:
+        async with client.responses.connect() as connection:
+            events = aiter(connection)
+            await create(connection, "one")
+            first = await ending(events)
+            assert first.type == "response.completed"
+            await create(connection, "[[script: socket_limit]] two", first.response.id)
+            error = await ending(events)
+            assert error.type == "error"
+            assert (error.status, error.error.code) == (400, "websocket_connection_limit_reached")
+            async with asyncio.timeout(PATIENCE_S):
+                assert [event async for event in events] == []
+        async with client.responses.connect() as connection:
+            await create(connection, "two", first.response.id)
+            second = await ending(aiter(connection))
+            assert second.type == "response.completed", second
+            assert "You have sent 2 user messages" in second.response.output_text
 
 
 @pytest.mark.parametrize("nested", [False, True], ids=["flat", "nested"])

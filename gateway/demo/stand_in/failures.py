@@ -232,6 +232,14 @@ def unknown_script_words(words: list[str]) -> Failure:
     return Failure(400, f"The script holds unknown words: {', '.join(words)}.", code="unknown_script_word")
 
 
+def socket_limit_reached() -> Failure:
+    return Failure(
+        400,
+        "Responses websocket connection limit reached (60 minutes). Create a new websocket connection to continue.",
+        code="websocket_connection_limit_reached",
+    )
+
+
 def malformed_json() -> Failure:
     return Failure(400, "We could not parse the JSON body of your request.")
 

@@ -27,6 +27,7 @@ class IdStyle(StrEnum):
     UUID = "uuid"
     BASE62 = "base62"
     BARE = "bare"  # no prefix at all: 32 hex digits
+    SHORT = "short"  # 6 hex digits: too few to be known by their shape
 
 
 class Exposure(StrEnum):
@@ -168,3 +169,5 @@ class RawIds:
                 return prefix + self.text(BASE62, 22)
             case IdStyle.BARE:
                 return self.text(HEX, 32)
+            case IdStyle.SHORT:
+                return prefix + self.text(HEX, 6)

@@ -120,6 +120,8 @@ def ending_body(provider: Provider, turn: Turn, made: list[Output], conversation
     }
     if conversation is not None:
         final["conversation"] = {"id": conversation.id}
+        if "conversation_id" in turn.script:
+            final["conversation_id"] = conversation.id
     if "prompt" in body:
         final["prompt"] = body["prompt"]
     if "continuation_id" in (body.get("background_options") or {}):

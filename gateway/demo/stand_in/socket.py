@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from typing import Any
 
-from gateway.demo.stand_in import responses
+from gateway.demo.stand_in import failures, responses
 from gateway.demo.stand_in.answers import Request, script_in
 from gateway.demo.stand_in.canary import Canary
 from gateway.demo.stand_in.exchange import Receive, Send
@@ -84,6 +84,10 @@ class Socket:
         script = self._provider.script + script_in(data)
         if self._provider.next_scripts:
             script = self._provider.next_scripts.popleft() + script
+        if "socket_limit" in script:
+            await self._fail(failures.socket_limit_reached(), lane)
+            await self._send({"type": "websocket.close", "code": 1000, "reason": ""})
+            return
         failure = scripted_failure(script, self._provider, "req_" + "0" * 32)
         if failure:
             raise failure
