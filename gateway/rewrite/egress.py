@@ -103,7 +103,6 @@ _PARTS: Final = {
 _MAPS: Final = frozenset({"variables"})
 """Objects whose keys are the user's: every string directly below is theirs."""
 
-_UPLOADED: Final = frozenset({"filename"})
 _LABELLING: Final = frozenset({"labels", "passing_labels"})
 _BY_TYPE: Final = {
     "url_citation": frozenset({"url"}),
@@ -119,9 +118,8 @@ _BY_TYPE: Final = {
     "score_model": _LABELLING,
     "label_model": _LABELLING,
     "multi": frozenset({"calculate_output"}),
-    **dict.fromkeys(("assistants", "batch", "evals", "fine-tune", "user_data", "vision"), _UPLOADED),
 }
-"""More such keys, in objects of one type or files of one purpose."""
+"""More such keys, in objects of one type."""
 
 
 def scan(
@@ -221,7 +219,7 @@ class _Reader:
             each = (self.value(one, key, texts, theirs=theirs, inside=inside) for one in value)
             return next(filter(None, each), None)
         if isinstance(value, dict):
-            tag = value.get("type") or value.get("purpose")
+            tag = value.get("type")
             trees = _BY_TYPE.get(tag, _NONE) if isinstance(tag, str) else _NONE
             for name, member in value.items():
                 below = inside or name in _TREES or name in trees

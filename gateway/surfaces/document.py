@@ -151,8 +151,7 @@ def _answer(route: Route, shown: _Schemas) -> Schema:
 
 def _links(route: Route) -> Iterator[tuple[str, Schema]]:
     """What takes the object that the route makes."""
-    made = route.answer.other if isinstance(route.answer, Typed) else route.answer
-    own = made.fields.get("id") if isinstance(made, Obj) else None
+    own = route.answer.fields.get("id") if isinstance(route.answer, Obj) else None
     if route.creates is None or not isinstance(own, Id) or own.kind is not route.creates:
         return
     for other in ROUTES:

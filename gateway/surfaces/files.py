@@ -3,30 +3,25 @@ of those that the service makes hold IDs of batches and containers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from gateway.names import Kind
 from gateway.surfaces.route import Body, Listing, Route, cursor, page_of
-from gateway.surfaces.spec import LABEL, PLAIN, USER, File, Id, Obj, Role, Spec, Typed
+from gateway.surfaces.spec import LABEL, PLAIN, File, Id, Obj, Role, Spec
 
 _ID: Final = Id(Kind.FILE, Role.REF)
 _ONE: Final = {"file_id": _ID}
 
-_GIVEN: Final = ("assistants", "batch", "evals", "fine-tune", "user_data", "vision")
-_MADE: Final = ("assistants_output", "batch_output", "fine-tune-results")
+_FIELDS: Final[dict[str, Spec]] = {
+    "object": PLAIN,
+    "filename": LABEL,
+    "purpose": PLAIN,
+    "status": PLAIN,
+    "status_details": LABEL,
+}
 
-
-def by_purpose(fields: Mapping[str, Spec]) -> Typed:
-    """These and a file's name, which is the client's own text where the file is for what clients give files for."""
-    given, made = Obj({**fields, "filename": USER}), Obj({**fields, "filename": LABEL})
-    return Typed({**dict.fromkeys(_GIVEN, given), **dict.fromkeys(_MADE, made)}, other=made, key="purpose")
-
-
-_FIELDS: Final[dict[str, Spec]] = {"object": PLAIN, "purpose": PLAIN, "status": PLAIN, "status_details": LABEL}
-
-NEW: Final = by_purpose({"id": Id(Kind.FILE, Role.OWN), **_FIELDS})
-KNOWN: Final = by_purpose({"id": _ID, **_FIELDS})
+NEW: Final = Obj({"id": Id(Kind.FILE, Role.OWN), **_FIELDS})
+KNOWN: Final = Obj({"id": _ID, **_FIELDS})
 
 EXPIRY: Final = Obj({"anchor": PLAIN, "seconds": PLAIN})
 

@@ -7,20 +7,21 @@ from typing import Final
 
 from gateway.names import Kind
 from gateway.surfaces import batches, training
-from gateway.surfaces.files import EXPIRY, NEW, by_purpose
+from gateway.surfaces.files import EXPIRY, NEW
 from gateway.surfaces.route import Body, Route
-from gateway.surfaces.spec import PLAIN, USER, Each, File, Id, Obj, Plain, Role, Spec
+from gateway.surfaces.spec import LABEL, PLAIN, USER, Each, File, Id, Obj, Plain, Role, Spec
 
 _ID: Final = Id(Kind.UPLOAD, Role.REF)
 _ONE: Final = {"upload_id": _ID}
 
 _FIELDS: Final[dict[str, Spec]] = {
     "object": PLAIN,
+    "filename": LABEL,
     "purpose": PLAIN,
     "status": PLAIN,
     "file": NEW,
 }
-_KNOWN: Final = by_purpose({"id": _ID, **_FIELDS})
+_KNOWN: Final = Obj({"id": _ID, **_FIELDS})
 
 _WHOLE: Final = "what such a file holds is checked as it comes: upload it as a whole, to /v1/files"
 _PURPOSE: Final = Plain(never=tuple((purpose, _WHOLE) for purpose in (batches.PURPOSE, training.PURPOSE)))
@@ -31,7 +32,7 @@ ROUTES: Final = (
         "POST",
         "/uploads",
         "begins an upload in parts",
-        by_purpose({"id": Id(Kind.UPLOAD, Role.OWN), **_FIELDS}),
+        Obj({"id": Id(Kind.UPLOAD, Role.OWN), **_FIELDS}),
         Body.JSON,
         Obj({"filename": USER, "mime_type": PLAIN, "purpose": _PURPOSE, "expires_after": EXPIRY}),
         creates=Kind.UPLOAD,

@@ -124,6 +124,7 @@ async def test_every_route_takes_two_calls_and_one_more_where_it_shows_a_root(at
             reply = await at.call(method, path, body)
         assert reply.status_code == 200, (action, reply.text)
         loads += sent.pop("hgetall", 0)
+        sent.pop("smembers", None)  # what follows logs looks for tenants, whatever else is done
         assert sent == {"evalsha": expected}, action
     assert loads <= 2, "the tenant's keys are kept for a minute"
 
