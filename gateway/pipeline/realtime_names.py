@@ -63,8 +63,14 @@ class Names:
 
     def keep(self, kind: Kind, raw: str, text: str) -> None:
         """From here on `text` names `raw`."""
+        self._keep(self._opened(kind, raw), text)
+
+    def _opened(self, kind: Kind, raw: str) -> Opened:
         h = self._digest("h", raw)
-        self._by_text[text] = self._by_h[kind, h] = Opened(RawId(kind, raw), h, self._root, h, deleted=False)
+        return Opened(RawId(kind, raw), h, self._root, h, deleted=False)
+
+    def _keep(self, opened: Opened, text: str) -> None:
+        self._by_text[text] = self._by_h[opened.kind, opened.h] = opened
         if len(self._by_text) > MAX_KNOWN:
             _, oldest = self._by_text.popitem(last=False)
             self._by_h.pop((oldest.kind, oldest.h), None)
@@ -76,18 +82,42 @@ class Names:
         kind = next((kind for kind in OWN_KINDS if (kind, h) in self._by_h), None)
         return self.text(kind, raw) if kind is not None else None
 
+    def get(self, key: tuple[Kind, bytes]) -> Opened | None:
+        return self._by_h.get(key)
+
+
+class Draft:
+    """The names, and beside them what one frame calls items that it adds: theirs once it is decided."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._chosen: dict[str, Opened] = {}
+        self._by_h: dict[tuple[Kind, bytes], Opened] = {}
+
+    def __contains__(self, text: object) -> bool:
+        return text in self._chosen or text in self._names
+
+    def __len__(self) -> int:
+        """How many items it calls something."""
+        return len(self._chosen)
+
     def choose(self, raw: str, text: str) -> None:
         """An item's ID is the client's `text`."""
-        self._chosen[raw] = text
-        self.keep(Kind.ITEM, raw, text)
+        opened = self._names._opened(Kind.ITEM, raw)
+        self._chosen[text] = self._by_h[opened.kind, opened.h] = opened
 
     def verify(self, text: str) -> Parsed | None:
         """What one of them states; the pipeline looks for it under that."""
-        known = self._by_text.get(text)
-        return Parsed("", self._epoch, 0, known.h) if known else None
+        known = self._chosen.get(text) or self._names._by_text.get(text)
+        return Parsed("", self._names._epoch, 0, known.h) if known else None
 
     def get(self, key: tuple[Kind, bytes]) -> Opened | None:
-        return self._by_h.get(key)
+        return self._by_h.get(key) or self._names.get(key)
+
+    def keep(self) -> None:
+        for text, opened in self._chosen.items():
+            self._names._chosen[opened.raw.text] = text
+            self._names._keep(opened, text)
 
 
 class Naming(Minting):

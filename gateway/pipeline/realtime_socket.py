@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import islice
@@ -17,8 +18,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.errors import Problem, Reason, error_fields
-from gateway.ids.encoding import ALPHABET
-from gateway.ids.form import Parsed
+from gateway.ids.encoding import base62
 from gateway.ids.shape import TUNED, find_raw
 from gateway.names import Principal
 from gateway.pipeline import forward
@@ -27,7 +27,7 @@ from gateway.pipeline.connection import Connection
 from gateway.pipeline.deciding import decide_on, gather
 from gateway.pipeline.exchange import Exchange, Head
 from gateway.pipeline.provider import replace_tokens, said
-from gateway.pipeline.realtime_names import OWN_KINDS, TAIL_CHARS, Names, Naming
+from gateway.pipeline.realtime_names import OWN_KINDS, TAIL_CHARS, Draft, Names, Naming
 from gateway.pipeline.request import INLINE_BYTES, Pipeline
 from gateway.pipeline.routing import check_together
 from gateway.rewrite.events import EventTranslator
@@ -40,8 +40,10 @@ MAX_SOUGHT: Final = 1_024
 hour of speech does not end for them, nor pay for each in each event. At an ID's place they read as before: what stands for one is
 computed. One that stands whole somewhere else is looked for again (`_recall`)."""
 
-_LONGEST_CHOSEN: Final = 32
-"""Characters of an item's ID (https://platform.openai.com/docs/api-reference/realtime-client-events)."""
+MAX_CHOSEN: Final = 256
+"""Items of one frame whose IDs the client chooses."""
+_CHOSEN: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
+"""An item's ID (https://platform.openai.com/docs/api-reference/realtime-client-events)."""
 _EVENT_ID_CHARS: Final = 512
 
 _EVENT: Final = "event_"
@@ -100,20 +102,21 @@ class RealtimeSession(Connection):
             raise Problem(Reason.BAD_PARAMETER, f"this socket takes frames of type {known}", param="type")
         if row.weight is Weight.SOUND:
             raise Problem(Reason.BAD_PARAMETER, "it is base64, and stands alone", param="audio")
-        exchange.route, exchange.tokens, exchange.passing = row.route, self._tokens, self._names
+        draft = Draft(self._names)
+        exchange.route, exchange.tokens, exchange.passing = row.route, self._tokens, draft
         exchange.body = body = _request(frame, row)
-        self._take_chosen(body, row)
         if size > INLINE_BYTES:
-            await asyncio.to_thread(gather, exchange, self._verify)
+            await asyncio.to_thread(self._gather, exchange, row, draft)
         else:
-            gather(exchange, self._verify)
+            self._gather(exchange, row, draft)
         exchange.model = exchange.model or _transcribing(body) or self._model
         if row.weight is Weight.REQUEST:
             await self._pipeline.begin(exchange, self._principal)
-        self._remember(exchange)
+        _remember(exchange, draft)
         decide_on(exchange, self._principal, self._pipeline.policies)
         check_together(exchange, exchange.known_provider.project)
         replace_tokens(exchange)
+        draft.keep()
         for text, opened in exchange.opened.items():
             self._table.restore(opened.raw.text, text)
         self._table.say(exchange.model)
@@ -125,31 +128,11 @@ class RealtimeSession(Connection):
         if row.weight is Weight.REQUEST:
             await self._recorder.finish(exchange, (), 200)
 
-    def _verify(self, text: str) -> Parsed | None:
-        return self._names.verify(text) or self._opened.known_mapper.verify(text)
-
-    def _remember(self, exchange: Exchange) -> None:
-        """What the connection knows of what the frame names. Of kinds that live in it, nothing else is anything here."""
-        for one in exchange.collected.references:
-            if one.parsed is not None and one.kind in OWN_KINDS:
-                exchange.records[one.kind, one.parsed.h] = self._names.get((one.kind, one.parsed.h))
-
-    def _take_chosen(self, body: dict[str, Any], row: Frame) -> None:
-        """Items' IDs that the client chooses: the service gets one of ours for each, for the client's may be anything, and
-        another's that it has heard of. Raises Problem."""
-        held = body.get(row.items) if row.items else None
-        for item in held if isinstance(held, list) else [held]:
-            chosen = item.get("id") if isinstance(item, dict) and item.get("type") != "item_reference" else None
-            if not isinstance(chosen, str) or chosen in self._names:
-                continue
-            if not 0 < len(chosen) <= _LONGEST_CHOSEN or chosen.startswith(ROOT):
-                told = (
-                    f"an item's ID is a text of {_LONGEST_CHOSEN} characters at most that does not begin with '{ROOT}'"
-                )
-                raise Problem(Reason.BAD_PARAMETER, told, param=f"{row.items}.id")
-            raw = "item_" + _fresh()
-            self._names.choose(raw, chosen)
-            self._table.restore(raw, chosen)
+    def _gather(self, exchange: Exchange, row: Frame, draft: Draft) -> None:
+        """Every ID that the frame names. Raises Problem."""
+        _take_chosen(exchange.body, row, draft)
+        foreign = self._opened.known_mapper.verify
+        gather(exchange, lambda text: draft.verify(text) or foreign(text))
 
     # --- the upstream's side
 
@@ -215,6 +198,30 @@ class RealtimeSession(Connection):
         yield self._table
 
 
+def _take_chosen(body: dict[str, Any], row: Frame, draft: Draft) -> None:
+    """Items' IDs that the client chooses: the service gets one of ours for each, for the client's may be another's that it has
+    heard of. Raises Problem."""
+    held = body.get(row.items) if row.items else None
+    for item in held if isinstance(held, list) else [held]:
+        chosen = item.get("id") if isinstance(item, dict) and item.get("type") != "item_reference" else None
+        if not isinstance(chosen, str) or chosen in draft:
+            continue
+        if not _CHOSEN.fullmatch(chosen) or chosen.startswith(ROOT):
+            told = f"an item's ID is 1 to 32 of A-Z a-z 0-9 _ - and does not begin with '{ROOT}'"
+            raise Problem(Reason.BAD_PARAMETER, told, param=f"{row.items}.id")
+        if len(draft) >= MAX_CHOSEN:
+            told = f"one frame chooses the IDs of {MAX_CHOSEN} items at most"
+            raise Problem(Reason.BAD_PARAMETER, told, param=row.items)
+        draft.choose("item_" + _fresh(), chosen)
+
+
+def _remember(exchange: Exchange, draft: Draft) -> None:
+    """What the connection knows of what the frame names. Of kinds that live in it, nothing else is anything here."""
+    for one in exchange.collected.references:
+        if one.parsed is not None and one.kind in OWN_KINDS:
+            exchange.records[one.kind, one.parsed.h] = draft.get((one.kind, one.parsed.h))
+
+
 def _is_sound(frame: dict[str, Any]) -> bool:
     return type(frame.get("audio")) is str and frame.keys() <= _SOUND and _has_event_id(frame)
 
@@ -264,7 +271,7 @@ def _decided(exchange: Exchange) -> str:
 
 def _fresh() -> str:
     """As the service writes them."""
-    return "".join(secrets.choice(ALPHABET) for _ in range(TAIL_CHARS - 2)) + secrets.choice("0123456789")
+    return base62(secrets.token_bytes(16), TAIL_CHARS)[1:] + secrets.choice("0123456789")
 
 
 def _error(problem: Problem, answers: Any, own: str) -> bytes:

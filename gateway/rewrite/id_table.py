@@ -10,6 +10,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple, Protocol
 
+import orjson
+
 from gateway.errors import Problem, Reason, quotable
 from gateway.ids.form import MAX_CHARS, TAIL_CHARS, prefix_of
 from gateway.ids.kinds import kind_of_prefix
@@ -67,6 +69,7 @@ class Touched(NamedTuple):
     text: str
     raw_bytes: bytes
     text_bytes: bytes
+    """As JSON spells it: whatever it holds, it ends no string."""
 
 
 class IdTable:
@@ -80,8 +83,9 @@ class IdTable:
         """Raw ID → what is written for it."""
         self.issued: set[str] = set()
         """Every opaque ID of this answer."""
-        self.raws: tuple[bytes, ...] = ()
-        """All touched IDs, for the egress scan; another tuple once there is one more."""
+        self._raws: tuple[bytes, ...] = ()
+        self._raw_bytes: list[bytes] = []
+        """What `raws` is once it is asked for: for each ID a tuple of all would be quadratic."""
         self._sent = dict(sent or {})
         self._said = {text: text for text in self._sent.values()} | self._sent
         self._settled: set[str] = set()
@@ -175,13 +179,21 @@ class IdTable:
         self.issued = set(self.texts.values())
         self._touched = list(self.everywhere.values())
         self._stale = True
-        self.raws = tuple([one.raw_bytes for one in self._touched])
+        self._raw_bytes = [one.raw_bytes for one in self._touched]
+        self._raws = tuple(self._raw_bytes)
 
     def take_new(self) -> tuple[Minted, ...]:
         """What was minted since the last call: the records to write before anything else leaves."""
         new = tuple(self.new)
         self.new.clear()
         return new
+
+    @property
+    def raws(self) -> tuple[bytes, ...]:
+        """All touched IDs in their order, for the egress scan; another tuple once there is one more."""
+        if len(self._raws) != len(self._raw_bytes):
+            self._raws = tuple(self._raw_bytes)
+        return self._raws
 
     @property
     def touched(self) -> list[Touched]:
@@ -254,10 +266,10 @@ class IdTable:
         if raw != text and _SEARCHABLE.fullmatch(raw):
             if len(self._touched) >= MAX_TOUCHED:
                 raise Problem(Reason.UPSTREAM_BAD_ANSWER)
-            one = Touched(raw, text, raw.encode(), text.encode())
+            one = Touched(raw, text, raw.encode(), orjson.dumps(text)[1:-1])
             self._touched.append(one)
             self.everywhere[raw] = one
             self._texts_by_bytes[one.raw_bytes] = one.text_bytes
             self._stale = True
-            self.raws = (*self.raws, one.raw_bytes)
+            self._raw_bytes.append(one.raw_bytes)
         return text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from gateway.names import Kind
 from gateway.rewrite.events import EventTranslator
 from gateway.rewrite.id_table import IdTable
@@ -54,3 +56,24 @@ def test_a_text_under_way_goes_on_where_its_item_is_forgotten() -> None:
     whole = first + say(items[1], kept[12:] + " there")
     assert kept not in whole
     assert whole == f"see {ALICE.opaque(Kind.ITEM, kept)} there"
+
+
+def test_all_touched_ids_are_put_together_once_they_are_asked_for() -> None:
+    table = IdTable(ALICE)
+    ids = [raw("item_", number) for number in range(1_000)]
+    first = table.raws
+    for one in ids:
+        table.restore(one, one[::-1])
+        assert table._raws is first
+    assert table.raws == tuple(one.encode() for one in ids)
+    assert table.raws is table.raws
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_whatever_a_client_called_something_ends_no_string(few: bool) -> None:
+    chosen = 'a","type":"error","z":"\\\n é'
+    sent = {raw("item_", number): chosen for number in range(1 if few else 300)}
+    table = IdTable(ALICE, sent)
+    event = {"type": "x", "item_id": next(iter(sent))}
+    assert json.loads(table.replace(json.dumps(event).encode())) == event | {"item_id": chosen}
+    assert table.spans(event["item_id"])[0][2] == chosen

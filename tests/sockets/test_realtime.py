@@ -21,6 +21,7 @@ from gateway.admin.ids import Upstream, adopt
 from gateway.demo.stand_in.provider import Options
 from gateway.demo.stand_in.server import Running, running
 from gateway.names import Owner
+from gateway.pipeline.realtime_socket import MAX_CHOSEN
 from gateway.surfaces.realtime import REALTIME, TRANSLATIONS, Weight
 from tests.pipeline.desk import Desk, desk
 from tests.redis_fixture import RedisServer
@@ -226,12 +227,36 @@ async def test_an_item_is_called_what_its_client_calls_it_and_the_service_reads_
     assert f'"{chosen}"' not in json.dumps(await at.log())
 
 
-@pytest.mark.parametrize("chosen", ["", "0" * 33, "root", "rootless"])
+BREAKING = ['a","type":"error","z":"', "x\n", "\\", "a b", "é"]
+
+
+@pytest.mark.parametrize("chosen", ["", "0" * 33, "root", "rootless", *BREAKING])
 async def test_an_item_may_not_be_called_everything(at: Desk, chosen: str) -> None:
     async with opened(at, path=PATH) as wire:
         assert (await told(wire, message(id=chosen)))["param"] == "item.id"
         await wire.send(message() | {"previous_item_id": "root"})
         assert (await wire.until("conversation.item.done"))[0]["previous_item_id"] == "root"
+
+
+def asking(*items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "response.create", "response": {"input": [*items]}}
+
+
+async def test_a_refused_frame_names_nothing(at: Desk) -> None:
+    async with opened(at, path=PATH) as wire:
+        named = [message(id=f"a{number}")["item"] for number in range(MAX_CHOSEN + 1)]
+        assert (await told(wire, asking(*named)))["param"] == "input"
+        missing = {"type": "item_reference", "id": "item_" + "0" * 22}
+        assert (await told(wire, asking(*named[:2], missing)))["message"].endswith("found.")
+        for chosen in ("a0", "a1"):
+            error = await told(wire, {"type": "conversation.item.delete", "item_id": chosen})
+            assert error["message"].endswith("found."), error
+        assert not [one for one in frames(at) if one["type"] == "response.create"]
+        await wire.send(asking(*named[:MAX_CHOSEN]))
+        assert (await wire.until("response.done", "error"))[-1]["type"] == "response.done"
+    sent = next(one for one in frames(at) if one["type"] == "response.create")["response"]["input"]
+    assert len({item["id"] for item in sent}) == MAX_CHOSEN
+    assert not {item["id"] for item in sent} & {item["id"] for item in named}
 
 
 PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
