@@ -258,6 +258,7 @@ def carry(haul: Haul, caller: Caller) -> None:
     first = haul.house.raw_of(caller.tenant, kept[0]["id"])
     # What the service names by itself has IDs in its name, this file's and others'.
     provider.files[first].body["filename"] = f"{first}-{provider.ids.new('batch_', place='file name')}_output.jsonl"
+    provider.files[first].body["purpose"] = "batch_output"
     for made in kept:
         haul.json(caller, "GET", f"/files/{made['id']}")
         haul.ask(caller, "GET", f"/files/{made['id']}/content")
