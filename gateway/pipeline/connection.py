@@ -1,20 +1,17 @@
-"""What every kind of socket has in common: its client is looked at again, its end is recorded, and nothing of the service's is in
-what closes it."""
+"""What every kind of socket has in common: its client is looked at again, and its end is recorded."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from enum import StrEnum
 from typing import Any, Protocol
 
 from gateway.errors import Problem, Reason
-from gateway.ids.shape import find_raw
 from gateway.names import Principal
 from gateway.pipeline.exchange import Exchange, Head
 from gateway.pipeline.request import Pipeline
-from gateway.rewrite.id_table import IdTable
-from gateway.stores.contract import StoreUnavailable, TenantStatus
+from gateway.pipeline.standing import check
+from gateway.stores.contract import StoreUnavailable
 from gateway.stores.erasures import ErasuresUnreadable
 from gateway.stores.keyring import KeysMissing
 from gateway.upstreams import SocketEnded, UpstreamSocket
@@ -59,11 +56,8 @@ class Session(Protocol):
         """Closes the upstream's side with `code`, and what is open in the log: as ended by `problem`, or, without one, as left
         by the client. `ended`: the code with which `by` ended the socket."""
 
-    def reason(self, text: str) -> str:
-        """A close reason as the other side may read it: nothing of it where it holds an ID."""
 
-
-class Connection(ABC):
+class Connection:
     """The half of a `Session` that does not depend on what goes over it."""
 
     def __init__(self, pipeline: Pipeline, opening: Exchange, principal: Principal, upstream: UpstreamSocket) -> None:
@@ -93,18 +87,8 @@ class Connection(ABC):
         await self._renew_keys()
 
     async def _check_client(self) -> None:
-        head, now = self._opened.head, self._pipeline.clock()
-        principal = await self._pipeline.authentication.authenticate(head.headers, int(now))
-        if principal != self._principal:
-            raise Problem(Reason.CREDENTIAL_REVOKED)
-        store = self._recorder.store
-        state = await store.tenant_state(principal.tenant)
-        if state is None or state.status is not TenantStatus.ACTIVE:
-            raise Problem(Reason.TENANT_INACTIVE)
-        if principal.credential:
-            key = await store.api_key(principal.tenant, principal.credential)
-            if key is None or key.revoked or (key.expires is not None and key.expires <= now):
-                raise Problem(Reason.CREDENTIAL_REVOKED)
+        pipeline = self._pipeline
+        await check(pipeline.authentication, self._recorder.store, self._opened.head, self._principal, pipeline.clock())
 
     async def _renew_keys(self) -> None:
         """What other gateways seal by now opens here too. IDs of a former epoch are in the client's hands and in the answers
@@ -142,14 +126,6 @@ class Connection(ABC):
         else:
             await self._recorder.refuse(exchange, problem)
 
-    def reason(self, text: str) -> str:
-        data = text.encode()
-        shown = not find_raw(text) and not any(raw in data for table in self._tables() for raw in table.raws)
-        return text if shown else ""
-
     def _take_open(self) -> list[Exchange]:
         """The requests that wait for their end, with what they have shown."""
         return []
-
-    @abstractmethod
-    def _tables(self) -> Iterator[IdTable]: ...

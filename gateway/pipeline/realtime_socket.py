@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import re
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from itertools import islice
 from typing import Any, Final
 
@@ -191,11 +191,6 @@ class RealtimeSession(Connection):
 
     def refused(self, problem: Problem, event_id: str | None = None) -> bytes:
         return _error(problem, event_id, "event_" + _fresh())
-
-    # --- its end
-
-    def _tables(self) -> Iterator[IdTable]:
-        yield self._table
 
 
 def _take_chosen(body: dict[str, Any], row: Frame, draft: Draft) -> None:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import re
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -355,10 +355,6 @@ class ResponsesSession(Connection):
         for turn in turns:
             turn.exchange.unrecorded = turn.unrecorded.take_children()
         return [turn.exchange for turn in turns]
-
-    def _tables(self) -> Iterator[IdTable]:
-        yield self._opening.table
-        yield from (turn.table for turn in self._open)
 
 
 def _read(frame: Any) -> tuple[str, str, dict[str, Any]]:

@@ -61,7 +61,7 @@ class Watch:
             async with asyncio.timeout(CHECK_EVERY_S):
                 for who, head in heads.items():
                     try:
-                        await check(self._authentication, self._store, head, who[0])
+                        await check(self._authentication, self._store, head, who[0], time.time())
                     except Problem as problem:
                         self._end(streams[who], problem)
             self._looked_at = time.monotonic()
@@ -75,9 +75,8 @@ class Watch:
                 stream.fail(problem)
 
 
-async def check(authentication: Authentication, store: Store, head: Head, principal: Principal) -> None:
-    """Whether the client may still do what it may do. Raises Problem; StoreError where nobody knows."""
-    now = time.time()
+async def check(authentication: Authentication, store: Store, head: Head, principal: Principal, now: float) -> None:
+    """Whether the client may still do what it may do. `now`: UTC seconds. Raises Problem; StoreError where nobody knows."""
     if await authentication.authenticate(head.headers, int(now)) != principal:
         raise Problem(Reason.CREDENTIAL_REVOKED)
     state = await store.tenant_state(principal.tenant)

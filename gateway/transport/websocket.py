@@ -18,6 +18,7 @@ from gateway.names import TenantId
 from gateway.pipeline.connection import Session, Side
 from gateway.pipeline.request import INLINE_BYTES
 from gateway.pipeline.sockets import Sockets
+from gateway.pipeline.standing import CHECK_EVERY_S, UNCHECKED_S
 from gateway.stores.contract import StoreError
 from gateway.surfaces.frames import METHOD
 from gateway.telemetry import REQUEST_ID, Metrics
@@ -31,11 +32,9 @@ from gateway.websocket import CLOSE_S, SocketEnded
 
 E = TypeVar("E", bound=BaseException)
 
-CHECK_EVERY_S: Final = 20.0
-"""How often a client's credential is looked at again."""
-UNCHECKED_S: Final = 55.0
-"""For how long nobody may know what became of it."""
 
+_ASKS: Final = "response.create"
+"""The frame by which every kind of socket asks for something new."""
 _PROTOCOL: Final = "realtime"
 """What a browser's offer is answered with: beside it stands its key, which is never repeated."""
 
@@ -157,7 +156,10 @@ class WebSocketApp:
         except Problem as problem:
             answer: bytes | None = session.refused(problem)
         else:
-            answer = await session.take(replace(own, request_id=request_id), frame, len(data))
+            if self.drain.draining and isinstance(frame, dict) and frame.get("type") == _ASKS:
+                answer = session.refused(Problem(Reason.SERVER_DRAINING))
+            else:
+                answer = await session.take(replace(own, request_id=request_id), frame, len(data))
             socket.count_beside(session.held_bytes)
         if answer is not None:
             await _tell(socket, answer)
@@ -171,7 +173,8 @@ class WebSocketApp:
             data = await session.upstream.receive()
         except SocketEnded as ended:
             broke = Problem(Reason.UPSTREAM_BAD_ANSWER)
-            raise _Over(ended.code, session.reason(ended.reason), by=Side.SERVICE, problem=broke) from None
+            # Its reason is a text of the service's, and such texts pass nowhere as they are.
+            raise _Over(ended.code, by=Side.SERVICE, problem=broke) from None
         if data is None:
             raise Problem(Reason.UPSTREAM_BAD_ANSWER)
         async for frame in session.show(data):

@@ -16,9 +16,9 @@ from gateway.demo.stand_in.server import Running
 from gateway.ids.keys import Purpose
 from gateway.names import Owner
 from gateway.pipeline import realtime_names, realtime_socket
+from gateway.pipeline.standing import CHECK_EVERY_S
 from gateway.rewrite import id_table
 from gateway.stores.keyring import KEPT_S, MAX_AGE_S, USED_AFTER_S
-from gateway.transport.websocket import CHECK_EVERY_S
 from tests.pipeline.desk import Desk, desk
 from tests.redis_fixture import RedisServer
 from tests.sockets.odd import ITEMS, item_id, odd_service

@@ -384,12 +384,12 @@ async def test_errors_of_the_service_are_told_in_our_words_and_name_the_frame(at
         assert not secrets_in(at, wire.shown)
 
 
-@pytest.mark.parametrize(("said", "reason"), [("", ""), (", close_reason=come back", "come back")])
-async def test_the_services_close_is_the_clients(at: Desk, said: str, reason: str) -> None:
+@pytest.mark.parametrize("said", ["", ", close_reason=response 7f3a gone of acme-corp"])
+async def test_the_services_close_code_is_the_clients_and_its_words_are_not(at: Desk, said: str) -> None:
     async with opened(at, path=PATH) as wire:
         await added(wire, f"[[script: close_socket=3005{said}]] x")
         await wire.send({"type": "response.create"})
-        assert await wire.closed() == (3005, reason)
+        assert await wire.closed() == (3005, "")
 
 
 async def test_what_is_asked_for_has_its_intent_and_its_outcome_and_nothing_of_a_connection_is_recorded(

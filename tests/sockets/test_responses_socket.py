@@ -303,11 +303,24 @@ async def test_errors_of_the_service_are_told_in_our_words(at: Desk) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("said", "told"), [("", ""), (", close_reason=come back", "come back")])
-async def test_the_services_close_is_the_clients(at: Desk, said: str, told: str) -> None:
+@pytest.mark.parametrize("said", ["", ", close_reason=response 7f3a gone of acme-corp"])
+async def test_the_services_close_code_is_the_clients_and_its_words_are_not(at: Desk, said: str) -> None:
     async with opened(at) as wire:
         await wire.responded(f"[[script: message, close_socket=3005{said}]] x")
-        assert await wire.closed() == (3005, told)
+        assert await wire.closed() == (3005, "")
+
+
+async def test_a_process_that_ends_takes_no_further_request_and_lets_the_one_under_way_end(at: Desk) -> None:
+    app: Any = at.gateway.app
+    async with opened(at) as wire:
+        await wire.create("[[script: delay=0.05]] one")
+        await wire.until("response.created")
+        app.drain.begin()
+        calls = len(at.upstream)
+        await wire.create("two")
+        assert (await wire.until("error"))[-1]["error"]["code"] == "server_draining"
+        await wire.until("response.completed")
+        assert len(at.upstream) == calls
 
 
 async def test_a_client_that_leaves_ends_what_it_asked_for(at: Desk) -> None:
