@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from gateway.errors import Problem, Reason
+from gateway.mapping import Mapper
 from gateway.names import Principal
 from gateway.pipeline.exchange import Exchange, Head
 from gateway.pipeline.request import Pipeline
@@ -40,7 +41,8 @@ class Session(Protocol):
 
     async def take(self, head: Head, frame: Any, size: int) -> bytes | None:
         """Sends the client's frame on, once it may go; or gives the error frame that the client gets for it. `head`: the
-        socket's, with a request ID of the frame's own; `size`: of the frame, in bytes."""
+        socket's, with a request ID of the frame's own; `size`: of the frame, in bytes. Raises Problem for what ends the
+        socket."""
 
     def show(self, data: bytes) -> AsyncIterator[bytes]:
         """What the client gets of an upstream's message, each frame once what it shows is recorded. Raises Problem."""
@@ -82,6 +84,12 @@ class Connection:
         except SocketEnded:
             raise Problem(Reason.UPSTREAM_UNAVAILABLE) from None
 
+    @staticmethod
+    def _check_ends(problem: Problem) -> None:
+        """Raises what is not the frame's alone."""
+        if problem.reason is Reason.IDS_RETIRED:
+            raise problem
+
     async def check(self) -> None:
         await self._check_client()
         await self._renew_keys()
@@ -90,10 +98,13 @@ class Connection:
         pipeline = self._pipeline
         await check(pipeline.authentication, self._recorder.store, self._opened.head, self._principal, pipeline.clock())
 
+    async def _unlock(self, exchange: Exchange) -> None:
+        """A frame has its tenant's keys as any request has them. Raises Problem."""
+        await self._pipeline.unlock(exchange, self._principal)
+        exchange.mapper = self._renew(exchange.known_mapper)
+
     async def _renew_keys(self) -> None:
-        """What other gateways seal by now opens here too. IDs of a former epoch are in the client's hands and in the answers
-        under way: they end with the socket."""
-        pipeline, mapper = self._pipeline, self._opened.known_mapper
+        pipeline = self._pipeline
         try:
             unlocked = await pipeline.keyring.tenant(self._principal.tenant)
             deployment = await pipeline.keyring.deployment()
@@ -101,10 +112,16 @@ class Connection:
             raise Problem(Reason.TENANT_INACTIVE) from None
         except ErasuresUnreadable:
             raise StoreUnavailable("nobody knows whether the tenant was erased") from None
-        newest = pipeline.mappers.of(deployment, unlocked).at(mapper.upstream, mapper.project)
+        self._renew(pipeline.mappers.of(deployment, unlocked))
+
+    def _renew(self, newest: Mapper) -> Mapper:
+        """What other gateways seal by now opens here too. IDs of a former epoch are in the client's hands and in the answers
+        under way: they end with the socket. Raises Problem."""
+        mapper = self._opened.known_mapper
         if newest.epoch != mapper.epoch:
             raise Problem(Reason.IDS_RETIRED)
-        self._opened.mapper = newest
+        self._opened.mapper = newest = newest.at(mapper.upstream, mapper.project)
+        return newest
 
     async def end(self, problem: Problem | None, code: int, *, by: Side, ended: int) -> None:
         self._opened.ending = {"closed_by": by.value, "close_code": ended, "errors": self._errors}

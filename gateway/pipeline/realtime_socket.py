@@ -93,10 +93,12 @@ class RealtimeSession(Connection):
         try:
             await self._pipeline.guarded(exchange, self._send_on(exchange, frame, row, size))
         except Problem as problem:
+            self._check_ends(problem)
             return self.refused(problem, _event_id(frame))
         return None
 
     async def _send_on(self, exchange: Exchange, frame: Any, row: Frame | None, size: int) -> None:
+        await self._unlock(exchange)
         if row is None:
             known = ", ".join(self._talk.frames)
             raise Problem(Reason.BAD_PARAMETER, f"this socket takes frames of type {known}", param="type")

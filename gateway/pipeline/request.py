@@ -124,11 +124,12 @@ class Pipeline:
     async def authenticate(self, exchange: Exchange) -> Principal:
         """Who is calling, and the tenant's keys. From here on a refusal belongs to that tenant's log."""
         principal = await self.authentication.authenticate(exchange.head.headers, exchange.now)
-        await self._unlock(exchange, principal)
+        await self.unlock(exchange, principal)
         self.admit(exchange.head, principal)
         return principal
 
-    async def _unlock(self, exchange: Exchange, principal: Principal) -> None:
+    async def unlock(self, exchange: Exchange, principal: Principal) -> None:
+        """The tenant's keys, as old as `keyring` keeps them. Raises Problem."""
         deployment, unlocked = self.keyring.at_hand(principal.tenant) or await self._load_keys(principal)
         exchange.principal = principal
         exchange.mapper = self.mappers.of(deployment, unlocked)
@@ -202,7 +203,7 @@ class Pipeline:
         """Records the refusal. What can't be recorded is answered 503."""
         if isinstance(problem, CredentialRefused) and problem.principal is not None:
             try:
-                await self._unlock(exchange, problem.principal)
+                await self.unlock(exchange, problem.principal)
             except Problem as worse:
                 problem = worse
         return await self.recorder.refuse(exchange, problem)

@@ -155,10 +155,12 @@ class ResponsesSession(Connection):
         try:
             await self._pipeline.guarded(exchange, self._send_on(exchange, frame, size))
         except Problem as problem:
+            self._check_ends(problem)
             return self.refused(problem, stream_id)
         return None
 
     async def _send_on(self, exchange: Exchange, frame: Any, size: int) -> None:
+        await self._unlock(exchange)
         kind, lane, inner = _read(frame)
         exchange.route, exchange.body = FRAMES[kind], inner
         if len(self._open) >= MAX_OPEN or (lane not in self._lanes and len(self._lanes) >= MAX_LANES):

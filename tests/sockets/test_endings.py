@@ -119,6 +119,18 @@ async def test_ids_that_are_retired_in_an_emergency_end_with_the_sockets_that_kn
         await wire.responded(previous_response_id=made["id"])
 
 
+@pytest.mark.parametrize("path", [PATH, "/responses"])
+async def test_no_frame_is_taken_with_ids_that_were_retired(at: Desk, path: str) -> None:
+    made = await at.created()
+    async with opened(at, path=path) as wire:
+        await at.gateway.gateway.shared.keyring.rotate(await at.tenant(), Purpose.IDENTITY)
+        before = len(at.upstream)
+        asked = {"type": "response.create", "model": "gpt-5", "input": "x", "previous_response_id": made["id"]}
+        await wire.send(message() if path == PATH else asked)
+        assert (await wire.closed())[0] == 1012
+        assert len(at.upstream) == before
+
+
 async def test_an_open_socket_opens_what_others_seal_with_newer_storage_keys(
     at: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -313,11 +313,11 @@ async def test_the_services_close_code_is_the_clients_and_its_words_are_not(at: 
 async def test_a_process_that_ends_takes_no_further_request_and_lets_the_one_under_way_end(at: Desk) -> None:
     app: Any = at.gateway.app
     async with opened(at) as wire:
-        await wire.create("[[script: delay=0.05]] one")
+        await wire.send({"type": "response.create", "model": MODEL, "input": "[[script: message, delay=0.05]] one"})
         await wire.until("response.created")
         app.drain.begin()
         calls = len(at.upstream)
-        await wire.create("two")
+        await wire.send({"type": "response.create", "model": MODEL, "input": "two"})
         assert (await wire.until("error"))[-1]["error"]["code"] == "server_draining"
         await wire.until("response.completed")
         assert len(at.upstream) == calls
