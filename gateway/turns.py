@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 TURN_BYTES: Final = 16 * 1024
 """Parsed in one turn of the loop, by all together."""
-FRAME_BYTES: Final = 512
+FRAME_BYTES: Final = 1024
 """What a frame costs beside its bytes."""
 
 
