@@ -21,6 +21,7 @@ from gateway.rewrite.id_table import IdTable
 from gateway.surfaces.spec import Blob
 from gateway.telemetry import Metrics
 from gateway.upstreams import (
+    KEY_REFUSED,
     Headers,
     SocketRefused,
     Upstream,
@@ -36,9 +37,6 @@ from gateway.upstreams.openai import answer_headers, request_headers
 
 _TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _MAX_ERROR_BYTES: Final = 1024 * 1024
-
-# The upstream's words on the shared key are the operator's business: to the client its own credential is good.
-_OURS: Final = frozenset({401, 407})
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,7 @@ class Provider:
     async def refusal(self, answer: UpstreamAnswer, table: IdTable) -> Problem:
         """What an answer that is no success becomes. Its text is rebuilt, and the upstream's own key is no client's."""
         status = answer.status
-        if status in _OURS or 300 <= status < 400:
+        if status in KEY_REFUSED or 300 <= status < 400:
             answer.abort()
             return Problem(Reason.UPSTREAM_ERROR)
         return said(_error_object(await answer.read(_MAX_ERROR_BYTES)), status, table.quote, answer.headers)
@@ -129,7 +127,7 @@ class Provider:
     def problem(error: UpstreamError) -> Problem:
         """A call that failed below HTTP."""
         match error:
-            case SocketRefused() if error.status not in _OURS and error.status >= 400:
+            case SocketRefused() if error.status not in KEY_REFUSED and error.status >= 400:
                 return said(_error_object(error.body), error.status, lambda _: "", error.headers)
             case SocketRefused():
                 return Problem(Reason.UPSTREAM_ERROR)

@@ -11,7 +11,8 @@ class Permit(Enum):
 
 
 class Verdict(Enum):
-    """What a call told about the upstream: REACHED, UNREACHABLE, or NOTHING (cancelled, or failed before it could tell)."""
+    """What a call told about the upstream: REACHED, UNREACHABLE (which it is for us, too, once it takes
+    our key no more), or NOTHING (cancelled, or failed before it could tell)."""
 
     REACHED = auto()
     UNREACHABLE = auto()

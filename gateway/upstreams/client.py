@@ -15,11 +15,11 @@ from functools import lru_cache
 
 from gateway.upstreams.answer import Headers, UpstreamAnswer
 from gateway.upstreams.breaker import Breaker, Verdict
-from gateway.upstreams.failures import Reason, UpstreamBadAnswer, UpstreamError, UpstreamUnavailable
+from gateway.upstreams.failures import KEY_REFUSED, Reason, UpstreamBadAnswer, UpstreamError, UpstreamUnavailable
 from gateway.upstreams.limits import Deadlines, UpstreamLimits
 from gateway.upstreams.origin import Origin, is_safe_target
 from gateway.upstreams.pool import Pool
-from gateway.upstreams.socket import UpstreamSocket, open_socket
+from gateway.upstreams.socket import SocketRefused, UpstreamSocket, open_socket
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 _IDEMPOTENT = frozenset({"GET", "HEAD", "DELETE"})
@@ -134,7 +134,8 @@ class Upstream:
             )
             verdict = Verdict.REACHED
         except UpstreamError as failure:
-            verdict = Verdict.UNREACHABLE if failure.reason in _UNREACHABLE else Verdict.REACHED
+            shut = isinstance(failure, SocketRefused) and failure.status in KEY_REFUSED
+            verdict = Verdict.UNREACHABLE if shut or failure.reason in _UNREACHABLE else Verdict.REACHED
             raise
         finally:
             self._breaker.record(permit, verdict, clock())
@@ -142,7 +143,7 @@ class Upstream:
 
     @property
     def is_down(self) -> bool:
-        """Whether calls are refused at present because it could not be reached."""
+        """Whether calls are refused at present because it could not be reached, or took its key no more."""
         return self._breaker.is_open(asyncio.get_running_loop().time())
 
     async def aclose(self) -> None:
@@ -165,7 +166,7 @@ class Upstream:
             )
             reused = connection.reused
             answer = await connection.exchange(head, request.body, deadlines, head_only=request.method == "HEAD")
-            verdict = Verdict.REACHED
+            verdict = Verdict.UNREACHABLE if answer.status in KEY_REFUSED else Verdict.REACHED
         except UpstreamError as failure:
             # A kept connection that the peer has closed meanwhile tells nothing about the next one.
             if isinstance(failure, UpstreamBadAnswer):

@@ -5,6 +5,11 @@ them to what a client reads.
 """
 
 from enum import StrEnum
+from typing import Final
+
+KEY_REFUSED: Final = frozenset({401, 407})
+"""Statuses by which an upstream says that it does not take the shared key. That is the operator's business: to the client its own
+credential is good."""
 
 
 class Reason(StrEnum):

@@ -76,12 +76,13 @@ class Fleet(Generic[M]):
         return next((one for one in ranked if not one.is_down), ranked[0])
 
     def serving(self, name: str, scope: str) -> M | None:
-        """Who serves an object that `name` made in `scope`: the same key, or another of its scope; None: nobody any more."""
+        """Who serves an object that `name` made in `scope`: the same key, or, where that is down or gone, another of its scope;
+        None: nobody any more."""
         made = self._by_name.get(name)
+        same = [one for one in self.members if one.project == scope and one is not made]
         if made is not None and made.project == scope:
-            return made
-        others = [one for one in self.members if one.project == scope]
-        return next((one for one in others if not one.is_down), others[0] if others else None)
+            same.insert(0, made)
+        return next((one for one in same if not one.is_down), same[0] if same else None)
 
 
 def _rank(tenant: TenantId, one: Member) -> float:

@@ -32,7 +32,9 @@ class UpstreamLimits:
     total_timeout_s: float = _limit(3_600.0, "A whole call, its stream included.")
     max_header_bytes: int = _limit(65_536, "An answer's header.")
     max_buffered_bytes: int = _limit(65_536, "Read ahead of a slow client, per answer.")
-    breaker_failures: int = _limit(5, "Failures to connect in a row after which the upstream counts as down.")
+    breaker_failures: int = _limit(
+        5, "Failures to connect, or refusals of its key, in a row after which an upstream counts as down."
+    )
     breaker_open_s: float = _limit(5.0, "How long it then is not tried.")
     retry_pause_s: float = _limit(0.1, "Longest pause before a GET or DELETE is tried again.")
 

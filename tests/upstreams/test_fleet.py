@@ -62,6 +62,7 @@ def test_another_key_of_the_same_scope_takes_over_what_one_made() -> None:
     new = Key("new", project="shared")
     fleet = Fleet([Key("other"), Key("lame", project="shared", is_down=True), new])
     assert fleet.serving("gone", "shared") is new
+    assert fleet.serving("lame", "shared") is new, "until it is back"
     assert fleet.serving("gone", "elsewhere") is None
     # A name that was given to another project serves nothing of the old one.
     assert Fleet([Key("a", project="second")]).serving("a", "first") is None
