@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.protocol import State
 
 from gateway.admin.keys import create_key, revoke_key
 from gateway.demo.stand_in.server import Running
@@ -18,6 +19,7 @@ from gateway.names import Owner
 from gateway.pipeline import realtime_names, realtime_socket
 from gateway.pipeline.standing import CHECK_EVERY_S
 from gateway.rewrite import id_table
+from gateway.stores.contract import StoreUnavailable
 from gateway.stores.keyring import KEPT_S, MAX_AGE_S, USED_AFTER_S
 from tests.pipeline.desk import Desk, desk
 from tests.redis_fixture import RedisServer
@@ -94,6 +96,41 @@ async def test_what_the_gateway_ends_is_told_as_its_own(at: Desk) -> None:
     result, reason, changes = await outcome(at, who="bob")
     assert (result, reason) == ("deny", "credential_revoked")
     assert (changes["closed_by"], changes["close_code"]) == ("gateway", 1008)
+
+
+@pytest.mark.parametrize("path", [PATH, "/responses"])
+async def test_a_key_that_expires_ends_its_sockets(at: Desk, path: str) -> None:
+    object.__setattr__(at.gateway.app.websocket, "check_every_s", 0.3)
+    at.keys["bob"] = (await create_key(at.admin, await at.tenant("bob"), Owner("local", "bob"), lifetime_s=2)).key
+    async with opened(at, "bob", path) as wire:
+        assert (await wire.closed())[0] == 1008
+
+
+@pytest.mark.parametrize("path", [PATH, "/responses"])
+async def test_a_socket_whose_client_nobody_can_look_at_ends(
+    at: Desk, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> None:
+        raise StoreUnavailable("away")
+
+    object.__setattr__(at.gateway.app.websocket, "check_every_s", 0.2)
+    async with opened(at, path=path) as wire:
+        monkeypatch.setattr(at.gateway.app.pipeline.answering.recorder.store, "tenant_state", away)
+        await asyncio.sleep(0.7)
+        assert wire.connection.state is State.OPEN, "not at once"
+        monkeypatch.setattr("gateway.transport.websocket.UNCHECKED_S", 0.1)
+        assert (await wire.closed())[0] == 1011
+
+
+async def test_the_code_with_which_a_client_closes_reaches_the_service(at: Desk) -> None:
+    async with opened(at) as wire:
+        await wire.responded()
+        await wire.connection.close(4001, "I am going home")
+
+    async def seen() -> bool:
+        return any(one.close_code == 4001 for one in at.upstream)
+
+    await at.until(seen, PATIENCE_S)
 
 
 @pytest.mark.parametrize("path", [PATH, "/responses"])

@@ -48,6 +48,7 @@ class Received:
     bytes_sent: int = 0
     finished_at: float | None = None
     disconnected_at: float | None = None  # when the client was seen to have left before the end
+    close_code: int | None = None  # with which it closed a socket
 
     def json(self) -> Any:
         return json.loads(self.body)

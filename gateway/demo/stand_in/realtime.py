@@ -86,7 +86,7 @@ class Realtime:
             )
         while (message := await self._receive())["type"] == "websocket.receive":
             await self._take(message)
-        self._opened.disconnected_at = time.monotonic()
+        self._opened.disconnected_at, self._opened.close_code = time.monotonic(), message.get("code")
 
     async def _take(self, message: Any) -> None:
         text = message.get("text") or ""

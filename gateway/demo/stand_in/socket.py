@@ -47,7 +47,7 @@ class Socket:
             while (message := await self._receive())["type"] == "websocket.receive":
                 self._note(message)
                 under_way.append(group.create_task(self._take(message)))
-            self._opened.disconnected_at = time.monotonic()
+            self._opened.disconnected_at, self._opened.close_code = time.monotonic(), message.get("code")
             for task in under_way:
                 task.cancel()
 
