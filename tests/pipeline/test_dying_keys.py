@@ -197,6 +197,16 @@ async def statuses(load: Load, home: str) -> set[int]:
     return told
 
 
+async def moved(load: Load, begin: int) -> None:
+    """Until what the dying key's tenants make is made elsewhere."""
+
+    async def made_elsewhere() -> bool:
+        made = [made for status, made in load.since(begin, DYING) if status == 200]
+        return len([one for one in made if one != [DYING]]) >= 10
+
+    await load.at.until(made_elsewhere, PATIENCE_S)
+
+
 def check_others_unharmed(load: Load, begin: int) -> None:
     for home in set(NAMES) - {DYING}:
         told = load.since(begin, home)
@@ -215,12 +225,7 @@ async def test_a_server_that_stops_under_load_takes_only_what_is_its_own(
             async with streams(load) as under_way:
                 begin = len(load.told)
                 await asyncio.to_thread(service.stop)
-
-                async def moved() -> bool:
-                    made = [made for status, made in load.since(begin, DYING) if status == 200]
-                    return len([one for one in made if one != [DYING]]) >= 10
-
-                await at.until(moved, PATIENCE_S)
+                await moved(load, begin)
                 assert await statuses(load, DYING) == {503}
                 for home in set(NAMES) - {DYING}:
                     assert await statuses(load, home) == {200}
@@ -249,12 +254,7 @@ async def test_a_key_that_is_revoked_under_load_takes_only_what_is_its_own(
             async with streams(load) as under_way:
                 begin = len(load.told)
                 service.accept("sk-successor")
-
-                async def moved() -> bool:
-                    made = [made for status, made in load.since(begin, DYING) if status == 200]
-                    return len([one for one in made if one != [DYING]]) >= 10
-
-                await at.until(moved, PATIENCE_S)
+                await moved(load, begin)
                 assert await statuses(load, DYING) <= {502, 503}
                 for home in set(NAMES) - {DYING}:
                     assert await statuses(load, home) == {200}
